@@ -1,0 +1,85 @@
+"""Updates as Arrow columns: the layout in which batches cross every room.
+
+An *update batch* holds the columns of its table in schema order, followed by the four columns of `PROVENANCE`.
+It belongs to one table, whose name travels beside it. In a DELETE only the key columns count.
+
+Needs the `node` extra; nothing else in `core` does.
+"""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from slackwater.core.schema import Column, TableSchema
+from slackwater.core.types import DataType, Instant
+from slackwater.core.update import Operation, Origin, Update
+
+OPERATION = "$op"
+EVENT_TIME = "$time"
+SOURCE = "$source"
+SEQUENCE = "$seq"
+
+INSTANT = pa.timestamp("us", tz="UTC")
+
+PROVENANCE: tuple[pa.Field, ...] = (
+    pa.field(OPERATION, pa.int8(), nullable=False),
+    pa.field(EVENT_TIME, INSTANT, nullable=False),
+    pa.field(SOURCE, pa.string(), nullable=False),
+    pa.field(SEQUENCE, pa.int64(), nullable=False),
+)
+
+ARROW_TYPES: dict[DataType, pa.DataType] = {
+    DataType.BOOLEAN: pa.bool_(),
+    DataType.BIGINT: pa.int64(),
+    DataType.DOUBLE: pa.float64(),
+    DataType.TEXT: pa.string(),
+    DataType.TIMESTAMP: INSTANT,
+}
+
+
+def field(column: Column, *, nullable: bool | None = None) -> pa.Field:
+    """The Arrow field of a column."""
+    return pa.field(column.name, ARROW_TYPES[column.type], column.nullable if nullable is None else nullable)
+
+
+def update_schema(table: TableSchema) -> pa.Schema:
+    """The layout of an update batch of this table; values are nullable because a DELETE has none."""
+    fields = [field(column, nullable=column.name not in table.key) for column in table.columns]
+    return pa.schema([*fields, *PROVENANCE])
+
+
+def to_batch(table: TableSchema, updates: Sequence[Update]) -> pa.RecordBatch:
+    """Put single updates of one table into columns."""
+    schema = update_schema(table)
+    columns = [
+        pa.array([update.row[position] for update in updates], _stored(schema.field(position).type)).cast(
+            schema.field(position).type
+        )
+        for position in range(len(table.columns))
+    ]
+    columns += [
+        pa.array([int(update.operation) for update in updates], pa.int8()),
+        pa.array([update.event_time for update in updates], pa.int64()).cast(INSTANT),
+        pa.array([update.origin.source for update in updates], pa.string()),
+        pa.array([update.origin.sequence for update in updates], pa.int64()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def from_batch(table: TableSchema, batch: pa.RecordBatch) -> list[Update]:
+    """Take columns apart into single updates."""
+    columns = [
+        batch.column(position).cast(_stored(batch.schema.field(position).type)).to_pylist()
+        for position in range(batch.num_columns)
+    ]
+    operations, times, sources, sequences = columns[-4:]
+    rows = zip(*columns[:-4], strict=True)
+    return [
+        Update(table.name, tuple(row), Instant(time), Origin(source, sequence), Operation(operation))
+        for row, operation, time, source, sequence in zip(rows, operations, times, sources, sequences, strict=True)
+    ]
+
+
+def _stored(kind: pa.DataType) -> pa.DataType:
+    """Instants are integers in Python and timestamps in Arrow."""
+    return pa.int64() if kind == INSTANT else kind

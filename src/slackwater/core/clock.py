@@ -1,0 +1,43 @@
+"""Time as an argument.
+
+Nothing in the deciding rooms asks the operating system what time it is: they are handed a `Clock`. The real
+one is `slackwater.wallclock.WallClock`; `ManualClock` is for tests and simulations.
+"""
+
+from typing import Protocol
+
+from slackwater.core.types import Instant
+
+
+class Clock(Protocol):
+    """Tells the time, and waits."""
+
+    def now(self) -> Instant:
+        """The present instant; never before an earlier answer."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Return when this many seconds have passed on this clock."""
+        ...
+
+
+class ManualClock:
+    """A clock that moves only when it is told to, or slept on.
+
+    >>> clock = ManualClock(Instant(0))
+    >>> clock.sleep(1.5)
+    >>> clock.now()
+    1500000
+    """
+
+    def __init__(self, start: Instant = Instant(0)) -> None:  # noqa: B008  an immutable int
+        self._now = start
+
+    def now(self) -> Instant:
+        """The present instant."""
+        return self._now
+
+    def sleep(self, seconds: float) -> None:
+        """Advance by that much at once."""
+        if seconds > 0:
+            self._now = Instant(self._now + round(seconds * 1_000_000))

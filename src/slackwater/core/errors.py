@@ -1,0 +1,74 @@
+"""One tree of errors.
+
+Every failure that Slackwater itself reports is a `SlackwaterError`; catching that one name catches them all.
+A message says what was expected, what came and what to do about it.
+
+    SlackwaterError
+    ├── SqlError                 the statement; carries line and column
+    │   └── NotSupported         understood, but this version cannot do it
+    ├── SchemaError              a table's definition or its change
+    ├── AlgebraError             an interval, box or region that cannot exist
+    ├── SourceError              where updates come from: files, pollers, generators
+    ├── LogError                 the log
+    │   ├── LogCorrupt           stored bytes are not what was written
+    │   ├── LogLocked            another process writes this log
+    │   └── PositionGone         asked for what retention has dropped, or what is not written yet
+    └── MissingPart              an extra or a program that is not installed
+"""
+
+
+class SlackwaterError(Exception):
+    """Whatever Slackwater itself reports as wrong."""
+
+
+class SqlError(SlackwaterError):
+    """A statement that cannot be used, with the place where the trouble starts.
+
+    >>> str(SqlError("expected a number after WITHIN", line=2, column=9))
+    'line 2, column 9: expected a number after WITHIN'
+    """
+
+    def __init__(self, message: str, *, line: int = 1, column: int = 1) -> None:
+        super().__init__(message)
+        self.message = message
+        self.line = line
+        self.column = column
+
+    def __str__(self) -> str:
+        return f"line {self.line}, column {self.column}: {self.message}"
+
+
+class NotSupported(SqlError):
+    """A statement that is understood and refused; the message says which part and what to write instead."""
+
+
+class SchemaError(SlackwaterError):
+    """A table definition that cannot be, or a change of it that is not allowed."""
+
+
+class AlgebraError(SlackwaterError):
+    """An interval, box or region that makes no sense."""
+
+
+class SourceError(SlackwaterError):
+    """A source that cannot be read or understood."""
+
+
+class LogError(SlackwaterError):
+    """The log cannot do what was asked."""
+
+
+class LogCorrupt(LogError):
+    """Bytes in the log are not the bytes that were written."""
+
+
+class LogLocked(LogError):
+    """Another process holds this log for writing."""
+
+
+class PositionGone(LogError):
+    """A position outside what the log holds now."""
+
+
+class MissingPart(SlackwaterError):
+    """An optional part of the installation is not there; the message says how to get it."""

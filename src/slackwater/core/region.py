@@ -1,0 +1,187 @@
+"""Boxes and regions: which rows of a table a condition selects.
+
+A `Box` gives an extent for some columns and lets the others be anything. A `Region` is a finite union of
+pairwise disjoint boxes, so that counting, routing and shipping never see a row twice. Both are closed under
+intersection and difference; `Region` also under union and complement.
+
+Mathematics
+    Difference of boxes. For columns c₁..cₖ that the subtracted box b constrains,
+        a ∖ b  =  ⋃ᵢ  a ∧ (c₁ ∈ b₁) ∧ … ∧ (cᵢ₋₁ ∈ bᵢ₋₁) ∧ (cᵢ ∉ bᵢ),
+    whose terms are disjoint because term i satisfies conditions 1..i−1 and breaks condition i.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from slackwater.core.errors import AlgebraError
+from slackwater.core.extent import Extent, everything, intersect, subtract
+from slackwater.core.types import Scalar
+
+MOST_BOXES = 4096
+"""A region of more boxes than this is refused: alternating conditions on many columns multiply."""
+
+ValueOf: TypeAlias = Callable[[str], Scalar | None]
+"""How a box looks at a row: from column name to value (`{"price": 3.0}.get` will do)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One column of a box and what it may be."""
+
+    column: str
+    extent: Extent
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A conjunction of conditions, at most one extent for a column; sides are kept in order of their names.
+
+    >>> from slackwater.core.extent import Interval
+    >>> cheap = Box.of(Side("price", Interval(None, 3000, high_open=True)))
+    >>> cheap.contains({"price": 2500.0, "year": 1998}.get)
+    True
+    """
+
+    sides: tuple[Side, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = [side.column for side in self.sides]
+        if names != sorted(set(names)):
+            raise AlgebraError("a box names each column once and in order; make it with Box.of")
+        if any(side.extent.empty for side in self.sides):
+            raise AlgebraError("a box with an empty side holds nothing; leave it out of the region instead")
+
+    @classmethod
+    def of(cls, *sides: Side) -> "Box":
+        """Make a box from sides in any order."""
+        return cls(tuple(sorted(sides, key=lambda side: side.column)))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns this box constrains."""
+        return tuple(side.column for side in self.sides)
+
+    def extent(self, column: str) -> Extent | None:
+        """What the column may be, or None where it may be anything."""
+        return next((side.extent for side in self.sides if side.column == column), None)
+
+    def contains(self, value_of: ValueOf) -> bool:
+        """Whether the row whose column values `value_of` looks up lies in the box."""
+        return all(side.extent.contains(value_of(side.column)) for side in self.sides)
+
+    def intersect(self, other: "Box") -> tuple["Box", ...]:
+        """What lies in both boxes: usually none or one box, several where categories cut an interval."""
+        boxes: tuple[Box, ...] = (self,)
+        for side in other.sides:
+            boxes = tuple(part for box in boxes for part in box._narrow(side))
+        return boxes
+
+    def subtract(self, other: "Box") -> tuple["Box", ...]:
+        """What lies in this box and not in the other, as disjoint boxes."""
+        if not self.intersect(other):
+            return (self,)
+        outside: list[Box] = []
+        inside: tuple[Box, ...] = (self,)
+        for side in other.sides:
+            outside += [part for box in inside for part in box._exclude(side)]
+            inside = tuple(part for box in inside for part in box._narrow(side))
+        return tuple(outside)
+
+    def _parts(self, column: str) -> tuple[Extent, ...]:
+        own = self.extent(column)
+        return everything() if own is None else (own,)
+
+    def _with(self, column: str, extent: Extent) -> "Box":
+        return Box.of(*(side for side in self.sides if side.column != column), Side(column, extent))
+
+    def _narrow(self, by: Side) -> tuple["Box", ...]:
+        if self.extent(by.column) is None:
+            return (self._with(by.column, by.extent),)
+        return tuple(
+            self._with(by.column, piece) for part in self._parts(by.column) for piece in intersect(part, by.extent)
+        )
+
+    def _exclude(self, by: Side) -> tuple["Box", ...]:
+        return tuple(
+            self._with(by.column, piece) for part in self._parts(by.column) for piece in subtract(part, by.extent)
+        )
+
+    def __str__(self) -> str:
+        return " and ".join(f"{side.column} in {side.extent}" for side in self.sides) or "everything"
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A union of pairwise disjoint boxes. `Region(())` is nothing, `EVERYTHING` everything."""
+
+    boxes: tuple[Box, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.boxes) > MOST_BOXES:
+            raise AlgebraError(
+                f"the condition falls apart into {len(self.boxes)} boxes, more than the {MOST_BOXES} allowed; "
+                f"split it into several queries"
+            )
+
+    @classmethod
+    def of(cls, boxes: Iterable[Box]) -> "Region":
+        """Make a region from boxes that may overlap."""
+        region = cls(())
+        for box in boxes:
+            region = region.union(cls((box,)))
+        return region
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing lies in it."""
+        return not self.boxes
+
+    def __iter__(self) -> Iterator[Box]:
+        return iter(self.boxes)
+
+    def contains(self, value_of: ValueOf) -> bool:
+        """Whether the row whose column values `value_of` looks up lies in the region."""
+        return any(box.contains(value_of) for box in self.boxes)
+
+    def intersect(self, other: "Region") -> "Region":
+        """What lies in both."""
+        return Region(tuple(part for a in self.boxes for b in other.boxes for part in a.intersect(b)))
+
+    def subtract(self, other: "Region") -> "Region":
+        """What lies in this region and not in the other."""
+        rest = self.boxes
+        for b in other.boxes:
+            rest = tuple(part for a in rest for part in a.subtract(b))
+            if len(rest) > MOST_BOXES:
+                break
+        return Region(rest)
+
+    def union(self, other: "Region") -> "Region":
+        """What lies in either."""
+        return Region((*self.boxes, *other.subtract(self).boxes))
+
+    def complement(self) -> "Region":
+        """What does not lie in it, rows with nulls included."""
+        return EVERYTHING.subtract(self)
+
+    def covers(self, other: "Region") -> bool:
+        """Whether the other region lies in this one."""
+        return other.subtract(self).empty
+
+    def equals(self, other: "Region") -> bool:
+        """Whether both hold the same rows, however they are cut into boxes."""
+        return self.covers(other) and other.covers(self)
+
+    def _check(self) -> None:
+        """Assert the invariant: no two boxes share a row."""
+        for i, a in enumerate(self.boxes):
+            for b in self.boxes[i + 1 :]:
+                assert not a.intersect(b), f"boxes overlap: {a} / {b}"
+
+    def __str__(self) -> str:
+        return " or ".join(f"({box})" for box in self.boxes) or "nothing"
+
+
+EVERYTHING = Region((Box(),))
+NOTHING = Region(())

@@ -1,0 +1,62 @@
+"""What happened to one row: the update that came in, and the change it made.
+
+Batches travel as Arrow columns (`core.arrow`); these values are the same thing one at a time, for the edges,
+the tests and the oracles.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from slackwater.core.types import Instant, Key, Row
+
+
+class Operation(IntEnum):
+    """What an update does to the row of its key. The numbers are stored in the log: never reuse one."""
+
+    UPSERT = 0
+    DELETE = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Who said it and as which utterance: two updates with one origin are the same update."""
+
+    source: str
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """One admitted record: the whole row as it now is, or its deletion (then only the key columns count)."""
+
+    table: str
+    row: Row
+    event_time: Instant
+    origin: Origin
+    operation: Operation = Operation.UPSERT
+
+    @property
+    def rank(self) -> tuple[Instant, str, int]:
+        """Which of two updates of a key is the later one: the greater rank wins.
+
+        >>> older = Update("t", ("a", 1.0), Instant(5), Origin("s", 9))
+        >>> newer = Update("t", ("a", 2.0), Instant(6), Origin("s", 1))
+        >>> max(older, newer, key=lambda update: update.rank).row
+        ('a', 2.0)
+        """
+        return (self.event_time, self.origin.source, self.origin.sequence)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What an update did to the latest state: the row before and after, None where there was or is none."""
+
+    table: str
+    key: Key
+    before: Row | None
+    after: Row | None
+    event_time: Instant
+
+    def __post_init__(self) -> None:
+        if self.before is None and self.after is None:
+            raise ValueError(f"a change of {self.table} {self.key} from nothing to nothing is no change")

@@ -1,0 +1,90 @@
+"""The log: one ordered, durable input that everything else is a function of.
+
+Contract (kept by every implementation, tested in `tests/contracts/test_log.py`)
+
+1.  *Positions.* A record occupies as many positions as it has rows, a record that is no batch one. The first
+    record ever stands at 0; there are no holes. `end` is the position after the last durable record, `start` the
+    first position still held.
+2.  *Durable before acknowledged.* When `append` returns, the records survive a crash of the process and of the
+    machine. They become visible to readers together with or after that, never before.
+3.  *Atomic in order.* The records of one `append` are contiguous and in order. A crash in the middle may keep a
+    prefix of them; it never keeps part of one record, and never keeps a later one without an earlier.
+4.  *Reading* from a position inside a batch begins with the rest of that batch. Reading does not block appending,
+    and what a position holds never changes.
+5.  *Retention.* `drop_before(position)` may forget what lies wholly before the position; reading a forgotten
+    position raises `PositionGone`. The end never moves back, not even when everything is dropped and the log is
+    opened again.
+6.  *Damage* is never read as data: a record whose bytes changed raises `LogCorrupt`. Only an unfinished record at
+    the very end, which cannot have been acknowledged, is removed when a log is opened for writing.
+7.  *One writer.* A second writer is refused with `LogLocked` while the first lives; readers are never refused.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Protocol, Self
+
+from slackwater.core.types import Position
+from slackwater.log.records import Quarantined, Record, Updates
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A record at its place in the log."""
+
+    first: Position
+    record: Record
+
+    @property
+    def rows(self) -> int:
+        """How many positions it occupies."""
+        match self.record:
+            case Updates(_, batch) | Quarantined(_, batch):
+                return int(batch.num_rows)
+            case _:
+                return 1
+
+    @property
+    def end(self) -> Position:
+        """The position after it."""
+        return Position(self.first + self.rows)
+
+
+class Log(Protocol):
+    """The seam; see the module for what is promised."""
+
+    @property
+    def start(self) -> Position:
+        """The first position still held."""
+        ...
+
+    @property
+    def end(self) -> Position:
+        """The position after the last durable record."""
+        ...
+
+    def append(self, records: Sequence[Record]) -> Position:
+        """Make the records durable and return the position after them."""
+        ...
+
+    def read(self, start: Position, end: Position | None = None) -> Iterator[Entry]:
+        """Yield entries from `start` up to `end` (by default the end as it is now), batches cut to fit."""
+        ...
+
+    def drop_before(self, position: Position) -> Position:
+        """Forget what lies wholly before the position; return the new start."""
+        ...
+
+    def close(self) -> None:
+        """Release what is held; appending afterwards is an error."""
+        ...
+
+    def __enter__(self) -> Self:
+        """Use the log in a with statement."""
+        ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the log."""
+        ...
