@@ -28,6 +28,19 @@ PROVENANCE: tuple[pa.Field, ...] = (
     pa.field(SEQUENCE, pa.int64(), nullable=False),
 )
 
+QUARANTINE = pa.schema(
+    [
+        pa.field("row", pa.string(), nullable=False),
+        pa.field("reason", pa.string(), nullable=False),
+        pa.field("detail", pa.string(), nullable=False),
+        pa.field("place", pa.string(), nullable=False),
+        pa.field("at", INSTANT, nullable=False),
+        pa.field(SOURCE, pa.string(), nullable=False),
+        pa.field(SEQUENCE, pa.int64(), nullable=True),
+    ]
+)
+"""`row`: what came, as JSON text. `reason`: a code. `detail`: a sentence. `place`: a file and row, or the like."""
+
 ARROW_TYPES: dict[DataType, pa.DataType] = {
     DataType.BOOLEAN: pa.bool_(),
     DataType.BIGINT: pa.int64(),

@@ -128,7 +128,7 @@ class Interval:
 
 def _order(value: Scalar) -> tuple[bool, float, str]:
     """A sort key for values of one kind (mixtures never share an interval)."""
-    return (False, 0.0, value) if isinstance(value, str) else (True, float(value), "")
+    return (False, 0.0, value) if isinstance(value, str) else (True, value, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +203,8 @@ def intersect(a: Extent, b: Extent) -> tuple[Extent, ...]:
 
 def subtract(a: Extent, b: Extent) -> tuple[Extent, ...]:
     """What lies in `a` and not in `b`, as disjoint, non-empty extents."""
+    if b.empty:
+        return _solid(a)
     match a, b:
         case Missing(), Missing():
             return ()

@@ -55,9 +55,7 @@ class TableSchema:
     def __post_init__(self) -> None:
         check_name(self.name, "table")
         if not 1 <= len(self.columns) <= MOST_COLUMNS:
-            raise SchemaError(
-                f"table {self.name} has {len(self.columns)} columns; 1 to {MOST_COLUMNS} are allowed"
-            )
+            raise SchemaError(f"table {self.name} has {len(self.columns)} columns; 1 to {MOST_COLUMNS} are allowed")
         seen: set[str] = set()
         for column in self.columns:
             if column.name.lower() in seen:

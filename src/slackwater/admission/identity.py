@@ -1,0 +1,49 @@
+"""The number by which a row is known, for rows whose source gave none.
+
+Two rows of one source with the same number are the same row. Files are numbered by the reader (file and row),
+pollers by the moment of fetching. What is left is known by its content: a hash of all cells, as a negative number
+so that it cannot be taken for a row's own number.
+
+What that loses: a row that says exactly the same as one of the last `seen.RECENT` rows of its source counts as a
+repeat. With an event time in the row that is right; without one, a value that goes A, B, A would end at B. A
+source that cannot number its rows should at least date them.
+"""
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_HASH_BYTES = 8
+
+
+def by_content(names: Sequence[str], columns: Sequence[pa.Array], rows: int) -> npt.NDArray[np.int64]:
+    """Number rows by a hash of their cells; the order of the columns does not matter, their names do."""
+    order = sorted(range(len(names)), key=lambda position: names[position])
+    texts = [_as_bytes(columns[position]).to_pylist() for position in order]
+    header = "\x1f".join(names[position] for position in order).encode()
+    hashes = np.empty(rows, np.int64)
+    for row in range(rows):
+        digest = hashlib.blake2b(header, digest_size=_HASH_BYTES)
+        for column in texts:
+            cell = column[row]
+            # Length first, so that ("ab", "c") and ("a", "bc") differ; a null is not an empty cell.
+            digest.update(b"-" if cell is None else b"%d:" % len(cell))
+            digest.update(cell or b"")
+        hashes[row] = -1 - (int.from_bytes(digest.digest(), "big") >> 1)
+    return hashes
+
+
+def _as_bytes(column: pa.Array) -> pa.Array:
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_nested(column.type):
+        return pa.array([None if cell is None else repr(cell).encode() for cell in column.to_pylist()], pa.binary())
+    if pa.types.is_binary(column.type):
+        return column
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        return column.cast(pa.large_binary(), safe=False)
+    return pc.cast(column, pa.string()).cast(pa.binary())

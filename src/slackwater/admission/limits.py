@@ -1,0 +1,23 @@
+"""How much a stranger may send."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from slackwater.core.types import Instant, instant
+
+_YEAR_1900 = instant(datetime(1900, 1, 1, tzinfo=UTC))
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What admission accepts at most; everything beyond goes to quarantine.
+
+    `longest_text` is in bytes of UTF-8. Event times before `earliest`, or more than `ahead` microseconds after
+    the moment of admission, are absurd: a wrong unit, a wrong century, a clock gone astray. `kept_row` is how
+    many characters of a refused row are kept.
+    """
+
+    longest_text: int = 65_536
+    earliest: Instant = _YEAR_1900
+    ahead: int = 24 * 3600 * 1_000_000
+    kept_row: int = 4_096

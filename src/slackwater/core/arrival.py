@@ -1,0 +1,40 @@
+"""What a source hands to admission: columns as they came, unchecked, and who sent them.
+
+Needs the `node` extra, as `core.arrow` does.
+"""
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A row that could not even be turned into columns: a torn line, a wrong number of fields."""
+
+    row: str
+    reason: str
+    detail: str
+    sequence: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """Rows for one table from one source, before any check.
+
+    `batch` has columns by name, of whatever Arrow types the source found (text from CSV, for example), and may
+    hold any of the provenance columns of `core.arrow`: `$seq` where the source numbers its rows itself, `$time`
+    where the event time is not a column of the table, `$op` where rows are deleted. `$source` is never a column
+    here: one arrival has one `source`.
+
+    `place` says where the rows come from in words a person can follow (a file, an address); `first_row` is the
+    number of the batch's first row there, counted from 1. `timezone` is the zone of times that carry none.
+    """
+
+    table: str
+    source: str
+    batch: pa.RecordBatch
+    place: str
+    first_row: int = 1
+    timezone: str | None = None
+    refused: tuple[Refusal, ...] = ()
