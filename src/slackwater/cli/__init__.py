@@ -1,0 +1,54 @@
+"""`slackwater …`: the command line. One file a command; each is thin and leaves the work to the rooms."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from slackwater import __version__
+from slackwater.cli import demo, doctor, log, output, replay, sql
+from slackwater.core.errors import SlackwaterError
+
+app = typer.Typer(
+    name="slackwater",
+    help="Standing queries over fast-changing data, each within the error its user allows.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("demo")(demo.demo)
+app.command("replay")(replay.replay)
+app.command("sql")(sql.sql)
+app.add_typer(log.app, name="log")
+app.command("doctor")(doctor.doctor)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and end.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run a command; what Slackwater reports as wrong ends it with exit code 2 and a sentence, not a traceback."""
+    try:
+        app()
+    except SlackwaterError as error:
+        output.complain(error, as_json="--json" in sys.argv)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader of our output has gone (`slackwater log … | head`): nobody is left to be told.
+        sys.stderr.close()
+        sys.exit(141)

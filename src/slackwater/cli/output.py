@@ -1,0 +1,54 @@
+"""How commands speak: tables for people, JSON for programs, errors to standard error."""
+
+import importlib.util
+import json
+import sys
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from slackwater.core.errors import MissingPart, SlackwaterError, SqlError
+
+console = Console(highlight=False)
+errors = Console(stderr=True, highlight=False)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON document."""
+    json.dump(value, sys.stdout, indent=2, ensure_ascii=False, default=str)
+    sys.stdout.write("\n")
+
+
+def table(title: str, *headings: str, numbers: tuple[int, ...] = ()) -> Table:
+    """A table in the house's style; the columns in `numbers` stand to the right."""
+    made = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False)
+    for place, heading in enumerate(headings):
+        made.add_column(heading, justify="right" if place in numbers else "left")
+    return made
+
+
+def plain(text: object) -> str:
+    """Text of a stranger, so that square brackets in it do not style our output."""
+    return escape(str(text))
+
+
+def complain(error: SlackwaterError, *, as_json: bool) -> None:
+    """Say what is wrong."""
+    if as_json:
+        report: dict[str, Any] = {"error": type(error).__name__, "message": str(error)}
+        if isinstance(error, SqlError):
+            report |= {"message": error.message, "line": error.line, "column": error.column}
+        print_json(report)
+    else:
+        errors.print(f"[bold red]error:[/] {plain(error)}")
+
+
+def need_node() -> None:
+    """Refuse, with the way out, to do what the base install cannot."""
+    if importlib.util.find_spec("pyarrow") is None or importlib.util.find_spec("numba") is None:
+        raise MissingPart("this command needs the node extra: pip install 'slackwater[node]'")

@@ -1,0 +1,1 @@
+"""What runs on Spark, and the Java it runs on."""

@@ -1,0 +1,152 @@
+"""The way in: nothing twice, nothing lost, whatever is repeated and wherever it stops."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slackwater.core import Column, DataType, Instant, LogCorrupt, LogError, ManualClock, SchemaError, TableSchema
+from slackwater.core.arrival import Arrival
+from slackwater.core.types import Position
+from slackwater.intake import MEMORY_FILE, Intake
+from slackwater.log import LocalLog, Log, MemoryLog, Quarantined, Record, Updates
+
+TABLE = TableSchema(
+    "items", (Column("item", DataType.TEXT, nullable=False), Column("value", DataType.DOUBLE)), key=("item",)
+)
+CLOCK = ManualClock(Instant(1_700_000_000_000_000))
+
+
+def arrival(numbers: list[int], source: str = "s") -> Arrival:
+    """Rows with these numbers; every third has a bad value."""
+    columns = {
+        "item": pa.array([f"i{number % 5}" for number in numbers], pa.string()),
+        "value": pa.array(["bad" if number % 3 == 0 else str(number) for number in numbers], pa.string()),
+        "$seq": pa.array(numbers, pa.int64()),
+    }
+    return Arrival("items", source, pa.RecordBatch.from_pydict(columns), "test")
+
+
+def contents(log: Log) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
+    """(source, number) of the rows accepted and of those refused, in the order of the log."""
+    accepted: list[tuple[str, int]] = []
+    refused: list[tuple[str, int]] = []
+    for entry in log.read(log.start):
+        if isinstance(entry.record, Updates | Quarantined):
+            batch = entry.record.batch
+            into = accepted if isinstance(entry.record, Updates) else refused
+            into += list(zip(batch.column("$source").to_pylist(), batch.column("$seq").to_pylist(), strict=True))
+    return accepted, refused
+
+
+def test_accepted_and_refused_are_in_the_log_with_a_receipt() -> None:
+    log = MemoryLog()
+    intake = Intake(log, CLOCK)
+    intake.define(TABLE)
+    receipt = intake.take([arrival([1, 2, 3]), arrival([3, 4, 5])])
+    assert (receipt.accepted, receipt.quarantined, receipt.repeats, receipt.rows) == (4, 1, 1, 6)
+    assert receipt.position == log.end
+    assert contents(log) == ([("s", 1), ("s", 2), ("s", 4), ("s", 5)], [("s", 3)])
+
+
+def test_defining_again_does_nothing_and_a_wrong_change_is_refused() -> None:
+    log = MemoryLog()
+    intake = Intake(log, CLOCK)
+    assert intake.define(TABLE) == intake.define(TABLE)
+    with pytest.raises(SchemaError):
+        intake.define(TableSchema("items", TABLE.columns[:1], key=("item",)))
+    assert intake.tables.find("items") == TABLE
+
+
+def test_an_unknown_table_takes_nothing() -> None:
+    log = MemoryLog()
+    with pytest.raises(SchemaError, match="there are: none"):
+        Intake(log, CLOCK).take([arrival([1])])
+    assert log.end == 0
+
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("take"), st.sampled_from("ab"), st.lists(st.integers(1, 30), min_size=1, max_size=8)),
+        st.just(("reopen", "", [])),
+        st.just(("save", "", [])),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps)
+def test_every_row_is_there_once_over_any_history(
+    tmp_path_factory: pytest.TempPathFactory, history: list[tuple[str, str, list[int]]]
+) -> None:
+    folder = tmp_path_factory.mktemp("log")
+    expected: dict[tuple[str, int], None] = {}
+    log = LocalLog(folder)
+    intake = Intake(log, CLOCK, memory=folder / MEMORY_FILE)
+    intake.define(TABLE)
+    for step, source, numbers in history:
+        if step == "take":
+            receipt = intake.take([arrival(numbers, source)])
+            assert receipt.rows == len(numbers)
+            expected |= dict.fromkeys((source, number) for number in numbers)
+        elif step == "save":
+            intake.save()
+        else:  # as after a crash: nothing is saved on the way out
+            log.close()
+            log = LocalLog(folder)
+            intake = Intake(log, CLOCK, memory=folder / MEMORY_FILE)
+    accepted, refused = contents(log)
+    assert len(accepted) + len(refused) == len(expected)
+    assert {*accepted, *refused} == {*expected}
+    assert all(number % 3 == 0 for _, number in refused)
+    log.close()
+
+
+class FailingLog(MemoryLog):
+    """A log whose disk is full for a while."""
+
+    broken = False
+
+    def append(self, records: Sequence[Record]) -> Position:
+        if self.broken:
+            raise LogError("no space left")
+        return super().append(records)
+
+
+def test_what_could_not_be_stored_is_not_remembered_as_taken() -> None:
+    log = FailingLog()
+    intake = Intake(log, CLOCK)
+    intake.define(TABLE)
+    log.broken = True
+    with pytest.raises(LogError):
+        intake.take([arrival([1, 2])])
+    log.broken = False
+    assert intake.take([arrival([1, 2])]).accepted == 2
+
+
+def test_repeats_are_known_after_the_log_dropped_the_rows(tmp_path: Path) -> None:
+    with LocalLog(tmp_path, segment_bytes=4096) as log, Intake(log, CLOCK, memory=tmp_path / MEMORY_FILE) as intake:
+        intake.define(TABLE)
+        for start in range(1, 2000, 100):
+            intake.take([arrival(list(range(start, start + 100)))])
+        assert intake.drop_before(log.end) > 0
+    with LocalLog(tmp_path) as log:
+        intake = Intake(log, CLOCK, memory=tmp_path / MEMORY_FILE)
+        assert intake.take([arrival(list(range(1, 2001)))]).repeats == 2000
+        assert intake.blind_before == 0
+        (tmp_path / MEMORY_FILE).write_bytes(b"rubbish")
+    with LocalLog(tmp_path) as log:
+        assert Intake(log, CLOCK, memory=tmp_path / MEMORY_FILE).blind_before == log.start > 0
+
+
+def test_a_memory_of_another_log_is_noticed(tmp_path: Path) -> None:
+    with LocalLog(tmp_path / "a") as log, Intake(log, CLOCK, memory=tmp_path / "memory") as intake:
+        intake.define(TABLE)
+        intake.take([arrival([1, 2])])
+    with LocalLog(tmp_path / "b") as log, pytest.raises(LogCorrupt, match="do not belong together"):
+        Intake(log, CLOCK, memory=tmp_path / "memory")
