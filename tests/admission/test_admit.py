@@ -259,6 +259,23 @@ def test_memory_of_numbers_and_hashes(history: list[list[int]]) -> None:
         assert (fresh.tolist(), given_up) == (expected, 0)
 
 
+def test_a_thorough_shuffle_of_many_rows_loses_none() -> None:
+    order = np.random.default_rng(7).permutation(100_000)
+    seen = Seen()
+    for batch in np.array_split(order, 10):
+        fresh, seen, given_up = seen.admit(batch)
+        assert (bool(fresh.all()), given_up) == (True, 0)
+    assert seen.ranges() == [(0, 99_999)]
+
+
+def test_beyond_the_most_holes_the_lowest_are_given_up_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slackwater.admission.seen.MOST_RANGES", 2)
+    _, seen, given_up = Seen().admit(np.array([0, 10, 20, 30], np.int64))
+    assert (seen.ranges(), given_up) == ([(0, 20), (30, 30)], 9 + 9)
+    fresh, seen, given_up = seen.admit(np.array([25, 5], np.int64))
+    assert (fresh.tolist(), seen.ranges(), given_up) == ([True, False], [(0, 25), (30, 30)], 4)
+
+
 def test_old_content_is_forgotten_in_order() -> None:
     seen = Seen()
     for start in range(0, 70_000, 10_000):

@@ -15,8 +15,9 @@ import numpy.typing as npt
 
 from slackwater.kernels.sequences import admit as admit_numbers
 
-MOST_RANGES = 1024
-"""Holes in a source's numbering that are remembered at the same time."""
+MOST_RANGES = 65_536
+"""Ranges remembered for a source. One more, and its lowest hole is given up: what should have come there will look
+like a repeat if it comes after all."""
 RECENT = 65_536
 """Content hashes that are remembered for a source that does not number its rows."""
 LARGEST_SEQUENCE = 2**62
@@ -61,11 +62,20 @@ class Seen:
         return fresh, Seen(starts, ends, recent), given_up
 
     def _numbered(self, numbers: Integers, fresh: npt.NDArray[np.bool_]) -> tuple[Integers, Integers, int]:
-        count = len(self.starts)
-        starts, ends = np.empty(MOST_RANGES + 1, np.int64), np.empty(MOST_RANGES + 1, np.int64)
-        starts[:count], ends[:count] = self.starts, self.ends
-        count, given_up = admit_numbers(starts, ends, count, numbers, fresh)
-        return starts[:count].copy(), ends[:count].copy(), given_up
+        if (numbers[1:] < numbers[:-1]).any():
+            order = np.argsort(numbers, kind="stable")  # of equal numbers the first stays first
+            in_order = np.empty_like(fresh)
+            result = self._numbered(numbers[order], in_order)
+            fresh[order] = in_order
+            return result
+        room = len(self.starts) + len(numbers)
+        starts, ends = np.empty(room, np.int64), np.empty(room, np.int64)
+        count = admit_numbers(self.starts, self.ends, numbers, fresh, starts, ends)
+        too_many = max(count - MOST_RANGES, 0)
+        given_up = int((starts[1 : too_many + 1] - ends[:too_many] - 1).sum())
+        if too_many:
+            starts[too_many] = starts[0]
+        return starts[too_many:count].copy(), ends[too_many:count].copy(), given_up
 
     def ranges(self) -> list[tuple[int, int]]:
         """The numbers seen, as inclusive ranges."""

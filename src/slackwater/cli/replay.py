@@ -1,0 +1,189 @@
+"""`slackwater replay FILE --log DIR`: a file through admission into a log, at its own speed, faster, or at once."""
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from slackwater.cli.output import AsJson, console, errors, need_node, plain, print_json, table
+from slackwater.core.errors import SourceError
+from slackwater.core.schema import TableSchema
+from slackwater.wallclock import WallClock
+
+if TYPE_CHECKING:
+    from slackwater.core.arrival import Arrival
+    from slackwater.intake import Intake
+    from slackwater.sources import Reading
+
+
+def replay(
+    file: Annotated[Path, typer.Argument(help="A Parquet, CSV or JSON-lines file (.gz too for the last two).")],
+    log: Annotated[Path, typer.Option("--log", help="The folder of the log; made if it is not there.")],
+    table_name: Annotated[str | None, typer.Option("--table", help="The table's name [default: the file's].")] = None,
+    key: Annotated[str | None, typer.Option("--key", help="Key columns, separated by commas.")] = None,
+    time_column: Annotated[str | None, typer.Option("--time", help="The event-time column; 'none' for none.")] = None,
+    shape: Annotated[str | None, typer.Option("--shape", help="'wide' (a column for each item) or 'long'.")] = None,
+    timezone: Annotated[str | None, typer.Option("--tz", help="The zone of times that carry none.")] = None,
+    source: Annotated[str | None, typer.Option("--source", help="The source's name [default: the file's].")] = None,
+    speed: Annotated[
+        str, typer.Option("--speed", help="'full', 'original', or how many times faster, such as 60.")
+    ] = "full",
+    longest_gap: Annotated[
+        float, typer.Option("--longest-gap", min=0, help="Seconds to wait at most for the next row.")
+    ] = 2.0,
+    seconds: Annotated[float | None, typer.Option("--for", min=0, help="End after so many seconds.")] = None,
+    rows: Annotated[int | None, typer.Option("--rows", min=1, help="End after so many rows.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how the file would be read.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Replay a file into a log. Replaying it again adds nothing: its rows are known by file and row number."""
+    need_node()
+    from slackwater.intake import MEMORY_FILE, Intake
+    from slackwater.log import LocalLog
+
+    reading = _reading(file, table_name, key, time_column, shape, timezone, source)
+    if dry_run:
+        _describe(reading, as_json)
+        return
+    if reading.naive and timezone is None:
+        raise SourceError(f"times in {file} carry no time zone: say which with --tz, for example --tz UTC")
+    started = time.monotonic()
+    total: dict[str, Any] = {"accepted": 0, "quarantined": 0, "repeats": 0}
+    with LocalLog(log) as opened, Intake(opened, WallClock(), memory=log / MEMORY_FILE) as intake:
+        intake.define(reading.schema)
+        begin = opened.end
+        arrivals = _until(_paced(reading, speed, longest_gap), started, seconds, rows)
+        for position in _taken(arrivals, intake, total, quiet=as_json):
+            total["position"] = position
+        total["position"] = opened.end
+    taken = time.monotonic() - started
+    total |= {"table": reading.schema.name, "source": reading.source, "from": begin, "seconds": round(taken, 3)}
+    if as_json:
+        print_json(total)
+        return
+    came = total["accepted"] + total["quarantined"] + total["repeats"]
+    console.print(
+        f"{came:,} rows of {plain(file.name)} in {taken:.1f} s ({came / max(taken, 1e-9):,.0f} a second): "
+        f"[green]{total['accepted']:,} accepted[/], {total['quarantined']:,} quarantined, {total['repeats']:,} repeats; "
+        f"the log ends at {total['position']:,}"
+    )
+    if came and came == total["repeats"]:
+        console.print(f"All of it was in the log already. To take it again, give it another name: --source {file.stem}-2")
+    if total["quarantined"]:
+        console.print(f"See why: slackwater log quarantine {log}")
+
+
+def _reading(
+    file: Path,
+    table_name: str | None,
+    key: str | None,
+    time_column: str | None,
+    shape: str | None,
+    timezone: str | None,
+    source: str | None,
+) -> "Reading":
+    from slackwater.sources import AUTO, Shape, infer
+
+    try:
+        wanted = None if shape is None else Shape(shape)
+    except ValueError:
+        raise SourceError(f"--shape must be 'wide' or 'long', not {shape!r}") from None
+    return infer(
+        file,
+        table=table_name,
+        key=None if key is None else tuple(name.strip() for name in key.split(",")),
+        time=AUTO if time_column is None else None if time_column.lower() == "none" else time_column,
+        shape=wanted,
+        timezone=timezone,
+        source=source,
+    )
+
+
+def _paced(reading: "Reading", speed: str, longest_gap: float) -> "Iterator[Arrival]":
+    from slackwater.sources import FileSource, Replay
+
+    if speed == "full":
+        return FileSource(reading).arrivals()
+    try:
+        factor = 1.0 if speed == "original" else float(speed)
+    except ValueError:
+        raise SourceError(f"--speed must be 'full', 'original' or a number, not {speed!r}") from None
+    if not 0 < factor < float("inf"):
+        raise SourceError(f"--speed must be more than 0 and finite, not {speed}")
+    return Replay(FileSource(reading), WallClock(), speed=factor, longest_gap=longest_gap).arrivals()
+
+
+def _until(
+    arrivals: "Iterable[Arrival]", started: float, seconds: float | None, rows: int | None
+) -> "Iterator[Arrival]":
+    from dataclasses import replace
+
+    left = rows
+    for arrival in arrivals:
+        if seconds is not None and time.monotonic() - started >= seconds:
+            return
+        if left is None:
+            yield arrival
+            continue
+        yield replace(arrival, batch=arrival.batch.slice(0, left))
+        left -= arrival.batch.num_rows
+        if left <= 0:
+            return
+
+
+def _taken(
+    arrivals: "Iterable[Arrival]", intake: "Intake", total: dict[str, Any], *, quiet: bool
+) -> Iterator[int]:
+    """Take the arrivals with a progress line; adds to the total as it goes."""
+    ignored: set[str] = set()
+    with Progress(
+        SpinnerColumn(),
+        TextColumn("{task.completed:,.0f} rows"),
+        TextColumn("{task.description}"),
+        TimeElapsedColumn(),
+        console=errors,
+        transient=True,
+        disable=quiet or not errors.is_terminal,
+    ) as progress:
+        task = progress.add_task("", total=None)
+        for arrival in arrivals:
+            receipt = intake.take([arrival])
+            total["accepted"] += receipt.accepted
+            total["quarantined"] += receipt.quarantined
+            total["repeats"] += receipt.repeats
+            note = f"{total['quarantined']:,} quarantined" if total["quarantined"] else ""
+            progress.update(task, advance=receipt.rows, description=note)
+            for name in sorted({*receipt.ignored_columns} - ignored):
+                ignored.add(name)
+                errors.print(f"column {plain(name)} is not in the table and is left out")
+            yield receipt.position
+
+
+def _describe(reading: "Reading", as_json: bool) -> None:
+    schema: TableSchema = reading.schema
+    if as_json:
+        plainly = asdict(schema) | {"columns": [asdict(c) | {"type": c.type.value} for c in schema.columns]}
+        print_json(
+            {
+                "format": reading.format.value,
+                "shape": reading.shape.value,
+                "source": reading.source,
+                "times_without_zone": reading.naive,
+                "items": len(reading.items),
+                "table": plainly,
+            }
+        )
+        return
+    items = f", {len(reading.items)} items" if reading.items else ""
+    console.print(f"{reading.format.value}, {reading.shape.value}{items}; source {plain(reading.source)}")
+    shown = table(f"table {plain(schema.name)}", "column", "type", "")
+    for column in schema.columns:
+        role = "key" if column.name in schema.key else "event time" if column.name == schema.event_time else ""
+        shown.add_row(plain(column.name), column.type.value, role)
+    console.print(shown)
+    if reading.naive and reading.timezone is None:
+        console.print("times carry no zone: say which with --tz")
