@@ -1,7 +1,7 @@
 """`slackwater replay FILE --log DIR`: a file through admission into a log, at its own speed, faster, or at once."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,7 +17,7 @@ from slackwater.wallclock import WallClock
 if TYPE_CHECKING:
     from slackwater.core.arrival import Arrival
     from slackwater.intake import Intake
-    from slackwater.sources import Reading
+    from slackwater.sources import Reading, Replay
 
 
 def replay(
@@ -33,8 +33,9 @@ def replay(
         str, typer.Option("--speed", help="'full', 'original', or how many times faster, such as 60.")
     ] = "full",
     longest_gap: Annotated[
-        float, typer.Option("--longest-gap", min=0, help="Seconds to wait at most for the next row.")
-    ] = 2.0,
+        float | None,
+        typer.Option("--longest-gap", min=0, help="Seconds to wait at most [default: a minute of the data's time]."),
+    ] = None,
     seconds: Annotated[float | None, typer.Option("--for", min=0, help="End after so many seconds.")] = None,
     rows: Annotated[int | None, typer.Option("--rows", min=1, help="End after so many rows.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how the file would be read.")] = False,
@@ -56,9 +57,7 @@ def replay(
     with LocalLog(log) as opened, Intake(opened, WallClock(), memory=log / MEMORY_FILE) as intake:
         intake.define(reading.schema)
         begin = opened.end
-        arrivals = _until(_paced(reading, speed, longest_gap), started, seconds, rows)
-        for position in _taken(arrivals, intake, total, quiet=as_json):
-            total["position"] = position
+        _take(_paced(reading, speed, longest_gap, seconds, rows).arrivals(), intake, total, quiet=as_json)
         total["position"] = opened.end
     taken = time.monotonic() - started
     total |= {"table": reading.schema.name, "source": reading.source, "from": begin, "seconds": round(taken, 3)}
@@ -68,11 +67,13 @@ def replay(
     came = total["accepted"] + total["quarantined"] + total["repeats"]
     console.print(
         f"{came:,} rows of {plain(file.name)} in {taken:.1f} s ({came / max(taken, 1e-9):,.0f} a second): "
-        f"[green]{total['accepted']:,} accepted[/], {total['quarantined']:,} quarantined, {total['repeats']:,} repeats; "
-        f"the log ends at {total['position']:,}"
+        f"[green]{total['accepted']:,} accepted[/], {total['quarantined']:,} quarantined, "
+        f"{total['repeats']:,} repeats; the log ends at {total['position']:,}"
     )
     if came and came == total["repeats"]:
-        console.print(f"All of it was in the log already. To take it again, give it another name: --source {file.stem}-2")
+        console.print(
+            f"All of it was in the log already. To take it again, give it another name: --source {file.stem}-2"
+        )
     if total["quarantined"]:
         console.print(f"See why: slackwater log quarantine {log}")
 
@@ -103,41 +104,21 @@ def _reading(
     )
 
 
-def _paced(reading: "Reading", speed: str, longest_gap: float) -> "Iterator[Arrival]":
-    from slackwater.sources import FileSource, Replay
+def _paced(
+    reading: "Reading", speed: str, longest_gap: float | None, seconds: float | None, rows: int | None
+) -> "Replay":
+    from slackwater.sources import FULL_SPEED, FileSource, Pace, Replay
 
-    if speed == "full":
-        return FileSource(reading).arrivals()
+    named = {"full": FULL_SPEED, "original": 1.0}
     try:
-        factor = 1.0 if speed == "original" else float(speed)
+        factor = named[speed] if speed in named else float(speed)
     except ValueError:
         raise SourceError(f"--speed must be 'full', 'original' or a number, not {speed!r}") from None
-    if not 0 < factor < float("inf"):
-        raise SourceError(f"--speed must be more than 0 and finite, not {speed}")
-    return Replay(FileSource(reading), WallClock(), speed=factor, longest_gap=longest_gap).arrivals()
+    pace = Pace(speed=factor, longest_gap=longest_gap)
+    return Replay(FileSource(reading), WallClock(), pace, seconds=seconds, rows=rows)
 
 
-def _until(
-    arrivals: "Iterable[Arrival]", started: float, seconds: float | None, rows: int | None
-) -> "Iterator[Arrival]":
-    from dataclasses import replace
-
-    left = rows
-    for arrival in arrivals:
-        if seconds is not None and time.monotonic() - started >= seconds:
-            return
-        if left is None:
-            yield arrival
-            continue
-        yield replace(arrival, batch=arrival.batch.slice(0, left))
-        left -= arrival.batch.num_rows
-        if left <= 0:
-            return
-
-
-def _taken(
-    arrivals: "Iterable[Arrival]", intake: "Intake", total: dict[str, Any], *, quiet: bool
-) -> Iterator[int]:
+def _take(arrivals: "Iterable[Arrival]", intake: "Intake", total: dict[str, Any], *, quiet: bool) -> None:
     """Take the arrivals with a progress line; adds to the total as it goes."""
     ignored: set[str] = set()
     with Progress(
@@ -160,7 +141,6 @@ def _taken(
             for name in sorted({*receipt.ignored_columns} - ignored):
                 ignored.add(name)
                 errors.print(f"column {plain(name)} is not in the table and is left out")
-            yield receipt.position
 
 
 def _describe(reading: "Reading", as_json: bool) -> None:

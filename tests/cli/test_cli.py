@@ -1,0 +1,158 @@
+"""The command line as a user meets it: real processes, real files, JSON that parses, sentences instead of traceback."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SLACKWATER = [sys.executable, "-m", "slackwater"]
+
+
+def run(*arguments: str | Path, expect: int = 0, cwd: Path | None = None) -> str:
+    command = [*SLACKWATER, *map(str, arguments)]
+    environment = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd, env=environment, timeout=120)
+    assert done.returncode == expect, (command, done.stdout, done.stderr)
+    assert "Traceback" not in done.stderr
+    return done.stdout if expect in (0, 1) else done.stdout + done.stderr
+
+
+def run_json(*arguments: str | Path, expect: int = 0) -> Any:
+    return json.loads(run(*arguments, "--json", expect=expect))
+
+
+@pytest.fixture
+def rough_csv(tmp_path: Path) -> Path:
+    """Six rows, of which three are bad, each in its own way."""
+    file = tmp_path / "rooms.csv"
+    file.write_bytes(
+        b"room,celsius,at\n"
+        b"a,20.5,2026-01-01T00:00:00Z\n"
+        b"b,warm,2026-01-01T00:00:00Z\n"
+        b"\xff\xfe,20.0,2026-01-01T00:00:00Z\n"
+        b"c,21.0,2026-01-01T00:01:00Z\n"
+        b"d,21.0\n"
+        b"a,20.7,2026-01-01T00:02:00Z\n"
+    )
+    return file
+
+
+TYPED = ("--key", "room", "--time", "at")
+
+
+def test_replay_inspect_verify_quarantine(rough_csv: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    schema = "CREATE TABLE rooms (room TEXT PRIMARY KEY, celsius DOUBLE, at TIMESTAMP) EVENT TIME at"
+    run("sql", "--log", log, schema)
+    first = run_json("replay", rough_csv, "--log", log, *TYPED)
+    assert (first["accepted"], first["quarantined"], first["repeats"]) == (3, 3, 0)
+    again = run_json("replay", rough_csv, "--log", log, *TYPED)
+    assert (again["accepted"], again["quarantined"], again["repeats"]) == (0, 0, 6)
+    assert again["position"] == first["position"]
+
+    summary = run_json("log", "inspect", log)
+    assert summary["tables"] == ["rooms"]
+    assert {(one["kind"], one["rows"]) for one in summary["contents"]} >= {("updates", 3), ("quarantined", 3)}
+    assert "rooms" in run("log", "inspect", log)
+
+    refused = run_json("log", "quarantine", log)
+    assert refused["reasons"] == {"wrong-type": 1, "wrong-encoding": 1, "wrong-field-count": 1}
+    assert "celsius: expected a DOUBLE" in run("log", "quarantine", log)
+
+    assert run_json("log", "verify", log)["sound"] is True
+    segment = max(log.glob("*.segment"), key=lambda file: file.stat().st_size)
+    damaged = bytearray(segment.read_bytes())
+    damaged[len(damaged) // 2] ^= 0xFF
+    segment.write_bytes(damaged)
+    report = run_json("log", "verify", log, expect=1)
+    assert (report["sound"], bool(report["damage"])) == (False, True)
+    assert "damage" in run("log", "verify", log, expect=1)
+
+
+def test_dry_run_says_how_a_file_would_be_read(rough_csv: Path, tmp_path: Path) -> None:
+    told = run_json("replay", rough_csv, "--log", tmp_path / "log", *TYPED, "--dry-run")
+    assert (told["format"], told["shape"], told["table"]["key"]) == ("csv", "long", ["room"])
+    assert not (tmp_path / "log").exists()
+
+
+def test_naive_times_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+    file = tmp_path / "t.csv"
+    file.write_text("room,celsius,at\na,20.5,2026-01-01 00:00:00\nb,20.5,2026-01-01 00:00:00\n")
+    assert "--tz" in run("replay", file, "--log", tmp_path / "log", *TYPED, expect=2)
+    assert not (tmp_path / "log").exists()
+    assert run_json("replay", file, "--log", tmp_path / "log", *TYPED, "--tz", "Europe/Berlin")["accepted"] == 2
+
+
+def test_replay_at_a_pace_and_up_to_some_rows(tmp_path: Path) -> None:
+    file = tmp_path / "t.jsonl"
+    file.write_text("".join(f'{{"k": "a", "v": {n}.5, "at": "2026-01-01T00:00:{n:02d}Z"}}\n' for n in range(10)))
+    options = ("--key", "k", "--time", "at", "--speed", "1000", "--rows", "7")
+    assert run_json("replay", file, "--log", tmp_path / "log", *options)["accepted"] == 7
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("replay", "nowhere.csv", "--log", "log"), "nowhere.csv"),
+        (("replay", "here.csv", "--log", "log", "--shape", "round", "--key", "k"), "'wide' or 'long'"),
+        (("replay", "here.csv", "--log", "log", "--speed", "fast", "--key", "k"), "--speed"),
+        (("replay", "here.csv", "--log", "log", "--speed", "-1", "--key", "k"), "above 0"),
+        (("log", "inspect", "nowhere"), "there is no log"),
+        (("log", "verify", "nowhere"), "there is no log"),
+        (("log", "quarantine", "nowhere"), "there is no log"),
+        (("sql", "SELEC * FROM t"), "line 1, column"),
+        (("sql", "SELECT * FROM t"), "line 1, column 15"),
+    ],
+)
+def test_what_cannot_be_done_is_told_in_a_sentence(arguments: tuple[str, ...], sentence: str, tmp_path: Path) -> None:
+    (tmp_path / "here.csv").write_text("k,v\na,1\nb,2\n")
+    told = run(*arguments, expect=2, cwd=tmp_path)
+    assert sentence in told.replace("\n", " ")
+    report = json.loads(run(*arguments, "--json", expect=2, cwd=tmp_path))
+    assert {"error", "message"} <= report.keys()
+
+
+def test_sql_explains_and_keeps_tables_in_the_log(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    run("sql", "--log", log, "CREATE TABLE cars (id BIGINT PRIMARY KEY, price DOUBLE, year BIGINT)")
+    (shown,) = run_json("sql", "--log", log, "SHOW TABLES")
+    assert "cars" in json.dumps(shown)
+    told = run("sql", "--log", log, "EXPLAIN SUBSCRIBE SELECT AVG(price) FROM cars WHERE year > 1998 WITHIN 0.5")
+    assert "AVG" in told
+    assert "0.5" in told
+    run("sql", "--log", log, "DROP TABLE cars")
+    assert "cars" in run("sql", "--log", log, "SELECT * FROM cars", expect=2)
+
+
+def test_doctor_says_what_is_there() -> None:
+    report = run_json("doctor")
+    states = {finding["what"]: finding["state"] for finding in report["findings"]}
+    assert (states["Python"], states["extra node"], states["Java"], report["missing"]) == ("ok", "ok", "ok", 0)
+    assert "Python" in run("doctor")
+
+
+def test_doctor_says_what_is_missing(tmp_path: Path) -> None:
+    report = run_json("doctor", "--data", tmp_path / "nowhere", expect=1)
+    assert report["missing"] == 1
+    (missing,) = (finding for finding in report["findings"] if finding["state"] == "missing")
+    assert missing["advice"]
+
+
+def test_demo_ends_by_itself_and_its_log_is_sound(tmp_path: Path) -> None:
+    told = run_json("demo", "--for", "3", "--items", "10", "--rate", "2000", "--log", tmp_path / "log")
+    assert told["accepted"] > 1000
+    assert told["quarantined"] > 0
+    assert len(told["latest"]) == 10
+    report = run_json("log", "verify", tmp_path / "log")
+    assert (report["sound"], report["end"]) == (True, told["position"])
+    assert report["rows"] == told["accepted"] + told["quarantined"] + 1, "and the table's definition"
+
+
+def test_help_and_version() -> None:
+    for command in ((), ("demo",), ("replay",), ("sql",), ("log",), ("log", "verify"), ("doctor",)):
+        assert "Usage" in run(*command, "--help")
+    assert run("--version").strip() == "0.1.0"
