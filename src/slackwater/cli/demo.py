@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.columns import Columns
 from rich.console import Group
 from rich.live import Live
+from rich.table import Table
 from rich.text import Text
 
 from slackwater.cli.output import AsJson, console, need_node, plain, print_json, table
@@ -27,9 +29,9 @@ if TYPE_CHECKING:
     from slackwater.intake import Receipt
     from slackwater.log import Log
 
-SHOWN = 12
+SHOWN, COLUMNS = 12, 4
 SPOILT_EVERY = 1_000
-REPEATED_EVERY = 50
+REPEATED_EVERY = 20
 _REDRAWN_EVERY = 0.25
 _TOLD_EVERY = 5.0
 _BEGINNING = Position(0)
@@ -146,7 +148,7 @@ def demo(
 
 
 def _rough(arrivals: "Iterator[Arrival]") -> "Iterator[Arrival]":
-    """The same rows over a rough line: one price in a thousand is spoilt, one batch in fifty comes twice."""
+    """The same rows over a rough line: one price in a thousand is spoilt, one batch in twenty comes twice."""
     from dataclasses import replace
 
     import pyarrow as pa
@@ -207,17 +209,22 @@ def _drawn(totals: Totals, latest: Latest) -> Group:
         ("bytes in the log", totals.size),
     ):
         rates.add_row(name, f"{count:,}", f"{count / totals.seconds:,.1f}")
-    prices = table(
-        f"latest of {len(latest.prices)} symbols, read back from the log", "symbol", "price", "", numbers=(1,)
-    )
-    for symbol in sorted(latest.prices)[:SHOWN]:
-        price, before = latest.prices[symbol], latest.before[symbol]
-        arrow = Text("▲", "green") if price > before else Text("▼", "red") if price < before else Text("·", "dim")
-        prices.add_row(symbol, f"{price:,.2f}", arrow)
+    title = Text(f"latest of {len(latest.prices)} symbols, read back from the log", "bold")
+    symbols = sorted(latest.prices)[: SHOWN * COLUMNS]
+    stacks = [_stack(symbols[first : first + SHOWN], latest) for first in range(0, len(symbols), SHOWN)]
     newest = max((rank[0] for rank in latest.ranks.values()), default=None)
     when = "" if newest is None else f" · newest event {moment(Instant(newest)):%H:%M:%S.%f}"[:-3] + " UTC"
     foot = Text(f"{totals.seconds:.0f} s · log position {totals.position:,}{when} · Ctrl-C ends", "dim")
-    return Group(rates, Text(""), prices, Text(""), foot)
+    return Group(rates, Text(""), title, Columns(stacks, padding=(0, 4)), Text(""), foot)
+
+
+def _stack(symbols: list[str], latest: Latest) -> Table:
+    prices = table("", "symbol", "price", "", numbers=(1,))
+    for symbol in symbols:
+        price, before = latest.prices[symbol], latest.before[symbol]
+        arrow = Text("▲", "green") if price > before else Text("▼", "red") if price < before else Text("·", "dim")
+        prices.add_row(symbol, f"{price:,.2f}", arrow)
+    return prices
 
 
 def _summary(totals: Totals, latest: Latest) -> dict[str, Any]:

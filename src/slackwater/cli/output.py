@@ -26,7 +26,9 @@ def print_json(value: Any) -> None:
 
 def table(title: str, *headings: str, numbers: tuple[int, ...] = ()) -> Table:
     """A table in the house's style; the columns in `numbers` stand to the right."""
-    made = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False)
+    made = Table(
+        title=title or None, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False
+    )
     for place, heading in enumerate(headings):
         made.add_column(heading, justify="right" if place in numbers else "left")
     return made

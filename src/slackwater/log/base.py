@@ -17,6 +17,11 @@ Contract (kept by every implementation, tested in `tests/contracts/test_log.py`)
 6.  *Damage* is never read as data: a record whose bytes changed raises `LogCorrupt`. Only an unfinished record at
     the very end, which cannot have been acknowledged, is removed when a log is opened for writing.
 7.  *One writer.* A second writer is refused with `LogLocked` while the first lives; readers are never refused.
+8.  *Catalog.* The log always knows which tables there are, also when retention has dropped the records that
+    defined them. A definition that may not follow the present ones (`TableSchema.check_change`), or the dropping
+    of a table that is not there, is refused with `SchemaError`, and nothing of that `append` is kept.
+
+An `append` that raises was not acknowledged: the message says whether anything of it may have been kept.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +29,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
 
+from slackwater.core.errors import LogError, PositionGone
 from slackwater.core.types import Position
+from slackwater.log.catalog import Catalog
 from slackwater.log.records import Quarantined, Record, Updates
 
 
@@ -71,6 +78,10 @@ class Log(Protocol):
         """Yield entries from `start` up to `end` (by default the end as it is now), batches cut to fit."""
         ...
 
+    def catalog(self, upto: Position | None = None) -> Catalog:
+        """The tables as of a position, by default as of the end; cheap at any length of the log."""
+        ...
+
     def drop_before(self, position: Position) -> Position:
         """Forget what lies wholly before the position; return the new start."""
         ...
@@ -88,3 +99,28 @@ class Log(Protocol):
     ) -> None:
         """Close the log."""
         ...
+
+
+def check_range(start: Position, end: Position, held_from: Position, held_to: Position) -> None:
+    """Refuse to read what a log that holds these positions does not hold."""
+    if start < held_from:
+        raise PositionGone(f"position {start} is no longer in the log, which now starts at {held_from}")
+    if start > held_to or end > held_to:
+        raise PositionGone(f"position {max(start, end)} is not written yet; the log ends at {held_to}")
+    if end < start:
+        raise LogError(f"cannot read from {start} back to {end}: the end must not lie before the start")
+
+
+def cut(entry: Entry, start: Position, end: Position) -> Entry:
+    """The part of an entry that lies between two positions."""
+    if start <= entry.first and entry.end <= end:
+        return entry
+    first = Position(max(start, entry.first))
+    rows = min(end, entry.end) - first
+    match entry.record:
+        case Updates(table, batch):
+            return Entry(first, Updates(table, batch.slice(first - entry.first, rows)))
+        case Quarantined(table, batch):
+            return Entry(first, Quarantined(table, batch.slice(first - entry.first, rows)))
+        case _:
+            return entry

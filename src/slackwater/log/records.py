@@ -6,18 +6,26 @@ happen here, so that every log holds the same ones. Kinds are stored as numbers 
 capabilities add theirs here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeAlias
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from slackwater.core.arrow import SEQUENCE, SOURCE
-from slackwater.core.errors import LogCorrupt, LogError
+from slackwater.core.arrow import ARROW_TYPES, EVENT_TIME, OPERATION, PROVENANCE, SEQUENCE, SOURCE
+from slackwater.core.errors import LogCorrupt, LogError, SchemaError
 from slackwater.core.schema import Column, TableSchema
-from slackwater.core.types import DataType, Position
+from slackwater.core.types import DataType, Instant, Position
+
+MOST_SUBJECT = 1024
+"""Bytes of the longest table name that a record can carry."""
+MOST_ROWS = 2**31 - 1
+
+_END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+"""How an Arrow stream ends."""
 
 
 class RecordKind(IntEnum):
@@ -27,6 +35,10 @@ class RecordKind(IntEnum):
     QUARANTINED = 2
     TABLE = 3
     DROPPED_TABLE = 4
+
+
+CATALOG_KINDS = frozenset({RecordKind.TABLE, RecordKind.DROPPED_TABLE})
+"""The kinds that say which tables there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,61 +95,129 @@ class Stored:
     rows: int
     kind: RecordKind
     subject: str
-    body: bytes | pa.Buffer
-
-    @property
-    def end(self) -> Position:
-        """The position after the record."""
-        return Position(self.first + self.rows)
+    body: bytes | memoryview
 
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """A record ready to be stored; the log adds the position."""
+    """A record ready to be stored; the log adds the position.
+
+    The body comes in pieces that follow each other, so that a log can write them without joining them first.
+    `earliest` and `latest` are the event times of a batch of updates.
+    """
 
     rows: int
     kind: RecordKind
     subject: str
-    body: pa.Buffer | bytes
+    body: tuple[pa.Buffer | bytes, ...]
+    earliest: Instant | None = None
+    latest: Instant | None = None
 
 
 def encode(record: Record) -> Encoded:
-    """Turn a record into bytes."""
+    """Turn a record into bytes; refuse what could not be read back."""
     match record:
         case Updates(table, batch):
-            return Encoded(_rows(batch), RecordKind.UPDATES, table, _to_ipc(batch))
+            body = (_schema_message(table, batch.schema, RecordKind.UPDATES), batch.serialize(), _END_OF_STREAM)
+            times = pc.min_max(batch.column(EVENT_TIME))
+            earliest, latest = times["min"].value, times["max"].value
+            return Encoded(_rows(batch), RecordKind.UPDATES, _subject(table), body, earliest, latest)
         case Quarantined(table, batch):
-            return Encoded(_rows(batch), RecordKind.QUARANTINED, table, _to_ipc(batch))
+            body = (_schema_message(table, batch.schema, RecordKind.QUARANTINED), batch.serialize(), _END_OF_STREAM)
+            return Encoded(_rows(batch), RecordKind.QUARANTINED, _subject(table), body)
         case TableDefined(schema):
-            return Encoded(1, RecordKind.TABLE, schema.name, msgspec.json.encode(_plain(schema)))
+            return Encoded(1, RecordKind.TABLE, _subject(schema.name), (msgspec.json.encode(_plain(schema)),))
         case TableDropped(table):
-            return Encoded(1, RecordKind.DROPPED_TABLE, table, b"")
+            return Encoded(1, RecordKind.DROPPED_TABLE, _subject(table), ())
 
 
 def decode(stored: Stored) -> Record:
     """Turn bytes back into the record; anything unreadable is `LogCorrupt`."""
     try:
         return _DECODERS[stored.kind](stored)
-    except (pa.ArrowException, OSError, msgspec.MsgspecError, ValueError) as error:
+    except (pa.ArrowException, OSError, StopIteration, msgspec.MsgspecError, ValueError, SchemaError) as error:
         raise LogCorrupt(f"the record at position {stored.first} cannot be decoded: {error}") from error
 
 
+def encode_tables(tables: Sequence[TableSchema]) -> bytes:
+    """Table definitions as bytes: what a log keeps of the definitions whose records it has dropped."""
+    return msgspec.json.encode([_plain(table) for table in tables])
+
+
+def decode_tables(body: bytes) -> tuple[TableSchema, ...]:
+    """Turn the bytes back into table definitions."""
+    try:
+        return tuple(_schema(plain) for plain in msgspec.json.decode(body, type=list[_PlainTable]))
+    except (msgspec.MsgspecError, ValueError, SchemaError) as error:
+        raise LogCorrupt(f"the table definitions kept by the log cannot be decoded: {error}") from error
+
+
 def _rows(batch: pa.RecordBatch) -> int:
-    if batch.num_rows == 0:
+    rows = int(batch.num_rows)
+    if rows == 0:
         raise LogError("an empty batch cannot be logged: it would have no position")
-    return int(batch.num_rows)
+    if rows > MOST_ROWS:
+        raise LogError(f"a batch of {rows} rows is more than the {MOST_ROWS} allowed; append it in smaller ones")
+    return rows
 
 
-def _to_ipc(batch: pa.RecordBatch) -> pa.Buffer:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return sink.getvalue()
+def _subject(table: str) -> str:
+    try:
+        length = len(table.encode())
+    except UnicodeEncodeError as error:
+        raise LogError(f"the table name {table!r} cannot be written as UTF-8") from error
+    if not 1 <= length <= MOST_SUBJECT:
+        raise LogError(f"a table name must have 1 to {MOST_SUBJECT} bytes, this one has {length}")
+    return table
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """A batch layout that was checked once, and its message at the head of every Arrow stream."""
+
+    schema: pa.Schema
+    message: pa.Buffer
+
+
+_layouts: dict[tuple[RecordKind, str], _Layout] = {}
+"""The layout last seen for each table: making and checking it anew would double the cost of a small batch."""
+_MOST_LAYOUTS = 4096
+
+
+def _schema_message(table: str, schema: pa.Schema, kind: RecordKind) -> pa.Buffer:
+    known = _layouts.get((kind, table))
+    if known is not None and known.schema.equals(schema, check_metadata=True):
+        return known.message
+    _check_layout(table, schema, kind)
+    if len(_layouts) >= _MOST_LAYOUTS:
+        _layouts.clear()
+    layout = _Layout(schema, schema.serialize())
+    _layouts[kind, table] = layout
+    return layout.message
+
+
+def _check_layout(table: str, schema: pa.Schema, kind: RecordKind) -> None:
+    got = [(name, type_) for name, type_ in zip(schema.names, schema.types, strict=True)]
+    if kind is RecordKind.UPDATES:
+        expected, found = [(field.name, field.type) for field in PROVENANCE], got[-len(PROVENANCE) :]
+        strange = [name for name, type_ in got if type_ not in ARROW_TYPES.values() and name != OPERATION]
+        if found != expected or strange:
+            raise LogError(
+                f"an update batch of {table} ends with {_described(expected)}; this one ends with "
+                f"{_described(found)}" + (f" and has columns of other types: {', '.join(strange)}" if strange else "")
+            )
+    elif got != (expected := [(field.name, field.type) for field in QUARANTINE]):
+        raise LogError(f"a quarantine batch has the columns {_described(expected)}; this one has {_described(got)}")
+
+
+def _described(columns: list[tuple[str, pa.DataType]]) -> str:
+    return ", ".join(f"{name} {type_}" for name, type_ in columns) or "none"
 
 
 def _from_ipc(stored: Stored) -> pa.RecordBatch:
     with pa.ipc.open_stream(pa.py_buffer(stored.body)) as reader:
         batch = reader.read_next_batch()
+    batch.validate()
     if batch.num_rows != stored.rows:
         raise ValueError(f"{batch.num_rows} rows where {stored.rows} were announced")
     return batch
@@ -161,8 +241,7 @@ def _plain(schema: TableSchema) -> _PlainTable:
     return _PlainTable(schema.name, columns, list(schema.key), schema.event_time)
 
 
-def _schema(stored: Stored) -> TableSchema:
-    plain = msgspec.json.decode(bytes(stored.body), type=_PlainTable)
+def _schema(plain: _PlainTable) -> TableSchema:
     columns = tuple(Column(column.name, DataType(column.type), column.nullable) for column in plain.columns)
     return TableSchema(plain.name, columns, tuple(plain.key), plain.event_time)
 
@@ -170,6 +249,6 @@ def _schema(stored: Stored) -> TableSchema:
 _DECODERS: dict[RecordKind, Callable[[Stored], Record]] = {
     RecordKind.UPDATES: lambda stored: Updates(stored.subject, _from_ipc(stored)),
     RecordKind.QUARANTINED: lambda stored: Quarantined(stored.subject, _from_ipc(stored)),
-    RecordKind.TABLE: lambda stored: TableDefined(_schema(stored)),
+    RecordKind.TABLE: lambda stored: TableDefined(_schema(msgspec.json.decode(stored.body, type=_PlainTable))),
     RecordKind.DROPPED_TABLE: lambda stored: TableDropped(stored.subject),
 }

@@ -1,0 +1,50 @@
+"""The one ordered, durable input: the contract in `base`, what stands in a log in `records`.
+
+`LocalLog` keeps segments in a folder, `MemoryLog` is its twin for tests. `verify` and `inspect` look at a folder.
+"""
+
+from slackwater.log.base import Entry, Log
+from slackwater.log.catalog import Catalog
+from slackwater.log.local import LocalLog
+from slackwater.log.memory import MemoryLog, MemoryStore
+from slackwater.log.records import (
+    QUARANTINE,
+    Quarantined,
+    Record,
+    RecordKind,
+    TableDefined,
+    TableDropped,
+    Updates,
+    decode,
+    encode,
+)
+from slackwater.log.retention import Retention, SegmentSpan
+from slackwater.log.summary import ContentSummary, LogSummary, SegmentSummary, inspect
+from slackwater.log.verify import Damage, Verification, verify
+
+__all__ = [
+    "QUARANTINE",
+    "Catalog",
+    "ContentSummary",
+    "Damage",
+    "Entry",
+    "LocalLog",
+    "Log",
+    "LogSummary",
+    "MemoryLog",
+    "MemoryStore",
+    "Quarantined",
+    "Record",
+    "RecordKind",
+    "Retention",
+    "SegmentSpan",
+    "SegmentSummary",
+    "TableDefined",
+    "TableDropped",
+    "Updates",
+    "Verification",
+    "decode",
+    "encode",
+    "inspect",
+    "verify",
+]

@@ -1,0 +1,52 @@
+"""A file as a source: any format, wide or long."""
+
+from collections.abc import Iterator
+
+from slackwater.core.arrival import Arrival
+from slackwater.core.schema import TableSchema
+from slackwater.sources.base import BATCH_ROWS
+from slackwater.sources.inference import open_rows
+from slackwater.sources.reading import Reading
+from slackwater.sources.shape import Shape, long_rows, melt
+
+
+class FileSource:
+    """Yields the rows of a file as `reading` says; reading it again yields the same identities.
+
+    `batch_rows` is how many updates an arrival holds at most.
+    """
+
+    def __init__(self, reading: Reading, *, batch_rows: int = BATCH_ROWS) -> None:
+        if batch_rows < 1:
+            raise ValueError(f"a batch holds at least one row, not {batch_rows}")
+        self.reading = reading
+        # A wide row becomes as many updates as there are items.
+        wide = reading.shape is Shape.WIDE
+        self._rows_read = max(1, batch_rows // len(reading.items)) if wide else batch_rows
+
+    @property
+    def schema(self) -> TableSchema:
+        """The table."""
+        return self.reading.schema
+
+    def arrivals(self) -> Iterator[Arrival]:
+        """Yield the file from its beginning."""
+        reading = self.reading
+        number = 1
+        for rows in open_rows(reading.path, reading.format, reading.delimiter, reading.names, self._rows_read):
+            if reading.shape is Shape.WIDE and reading.time is not None:
+                shaped = melt(rows, reading.items, reading.time)
+            else:
+                shaped = long_rows(rows)
+            number = int(rows.numbers[0]) if len(rows.numbers) else number
+            if shaped.batch.num_rows or shaped.refused:
+                yield Arrival(
+                    table=reading.schema.name,
+                    source=reading.source,
+                    batch=shaped.batch,
+                    place=str(reading.path),
+                    first_row=number,
+                    timezone=reading.timezone,
+                    refused=shaped.refused,
+                )
+            number = int(rows.numbers[-1]) + 1 if len(rows.numbers) else number

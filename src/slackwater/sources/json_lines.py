@@ -1,0 +1,100 @@
+"""JSON-lines: one object a line; a line that is none is refused and the others arrive."""
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from slackwater.core.arrival import Refusal
+from slackwater.sources.base import BATCH_ROWS, LONGEST_LINE, MOST_FIELDS, Rows, empty_batch, refuse
+from slackwater.sources.json_rows import Fault, JsonRow, columns, parse
+from slackwater.sources.opening import TextBlocks
+
+MOST_CELLS = 4_000_000
+"""Rows × columns of a batch."""
+_HUGE = f"longer than the {LONGEST_LINE:,} bytes allowed"
+
+
+class JsonLinesReader:
+    """Reads JSON-lines from a file (`TextBlocks`) or from memory (a list of bytes).
+
+    >>> [rows] = JsonLinesReader([b'{"a": 1}\\n[2]\\n{"a": 3'], "a.jsonl").rows()
+    >>> rows.batch.to_pydict(), [(r.sequence, r.reason) for r in rows.refused]
+    ({'a': [1]}, [(2, 'not-an-object'), (3, 'truncated-line')])
+    """
+
+    def __init__(self, blocks: Iterable[bytes], place: str, *, batch_rows: int = BATCH_ROWS) -> None:
+        self._blocks = blocks
+        self._place = place
+        self._batch_rows = batch_rows
+
+    def rows(self) -> Iterator[Rows]:
+        """Yield the rows in batches; blank lines are no rows and do not count."""
+        last = 0
+        for rows in gather(_lines(self._blocks), self._batch_rows):
+            last = max([last, *rows.numbers[-1:].tolist(), *(refusal.sequence or 0 for refusal in rows.refused)])
+            yield rows
+        trouble = self._blocks.trouble if isinstance(self._blocks, TextBlocks) else None
+        if trouble:
+            detail = f"{trouble.detail}; {last} lines came before"
+            refusal = refuse(self._place, trouble.reason, detail, None)
+            yield Rows(np.empty(0, np.int64), empty_batch(), (refusal,))
+
+
+def gather(texts: Iterable[tuple[bytes, bool, bool]], batch_rows: int) -> Iterator[Rows]:
+    """Parse objects and put them into batches of bounded size.
+
+    Each text comes with whether it is whole, and whether it is too long to be looked at. Cells are counted, not
+    only rows: rows that share no member make a batch of rows × rows cells.
+    """
+    numbers: list[int] = []
+    objects: list[JsonRow] = []
+    refused: list[Refusal] = []
+    names: set[str] = set()
+    number = 0
+    for text, whole, huge in texts:
+        if not text.strip():
+            continue
+        number += 1
+        row = Fault("huge-line", _HUGE) if huge else parse(text, MOST_FIELDS)
+        if isinstance(row, Fault):
+            torn = not whole and row.reason == "not-json"
+            refused.append(refuse(text, "truncated-line" if torn else row.reason, row.detail, number))
+        else:
+            if numbers and len(names | row.keys()) * (len(numbers) + 1) > MOST_CELLS:
+                yield _rows(numbers, objects, refused)
+                numbers, objects, refused, names = [], [], [], set()
+            numbers.append(number)
+            objects.append(row)
+            names.update(row)
+        if len(numbers) + len(refused) >= batch_rows:
+            yield _rows(numbers, objects, refused)
+            numbers, objects, refused, names = [], [], [], set()
+    if numbers or refused:
+        yield _rows(numbers, objects, refused)
+
+
+def _rows(numbers: list[int], objects: list[JsonRow], refused: list[Refusal]) -> Rows:
+    return Rows(np.array(numbers, np.int64), columns(objects), tuple(refused))
+
+
+def _lines(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, bool, bool]]:
+    """Yield each line, whether it has its line end, and whether it was too long (then only its beginning)."""
+    rest = b""
+    skipping = False
+    for block in blocks:
+        *whole, last = block.split(b"\n")
+        for index, line in enumerate(whole):
+            if index == 0:
+                if skipping:
+                    skipping = False
+                    continue
+                line, rest = rest + line, b""
+            yield line, True, len(line) > LONGEST_LINE
+        if skipping:
+            continue
+        rest += last
+        if len(rest) > LONGEST_LINE:
+            yield rest, True, True
+            rest, skipping = b"", True
+    if rest and not skipping:
+        yield rest, False, False
