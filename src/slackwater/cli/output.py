@@ -47,7 +47,7 @@ def complain(error: SlackwaterError, *, as_json: bool) -> None:
             report |= {"message": error.message, "line": error.line, "column": error.column}
         print_json(report)
     else:
-        errors.print(f"[bold red]error:[/] {plain(error)}")
+        errors.print(f"[bold red]error:[/] {plain(error)}", soft_wrap=True)
 
 
 def need_node() -> None:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -46,11 +46,11 @@ def replay(
     from slackwater.intake import MEMORY_FILE, Intake
     from slackwater.log import LocalLog
 
-    reading = _reading(file, table_name, key, time_column, shape, timezone, source)
+    reading = _reading(file, table_name, key, time_column, shape, timezone, source, _tables(log))
     if dry_run:
         _describe(reading, as_json)
         return
-    if reading.naive and timezone is None:
+    if reading.lacks_timezone:
         raise SourceError(f"times in {file} carry no time zone: say which with --tz, for example --tz UTC")
     started = time.monotonic()
     total: dict[str, Any] = {"accepted": 0, "quarantined": 0, "repeats": 0}
@@ -78,6 +78,16 @@ def replay(
         console.print(f"See why: slackwater log quarantine {log}")
 
 
+def _tables(log: Path) -> tuple[TableSchema, ...]:
+    """The tables that the log has already, if there is a log."""
+    from slackwater.log import LocalLog
+
+    if not log.is_dir() or not any(log.glob("*.segment")):
+        return ()
+    with LocalLog(log, read_only=True) as opened:
+        return tuple(opened.catalog())
+
+
 def _reading(
     file: Path,
     table_name: str | None,
@@ -86,22 +96,29 @@ def _reading(
     shape: str | None,
     timezone: str | None,
     source: str | None,
+    tables: tuple[TableSchema, ...],
 ) -> "Reading":
+    """How the file is to be read: as told, as the log's table of that name says, and else as its columns look."""
     from slackwater.sources import AUTO, Shape, infer
 
     try:
         wanted = None if shape is None else Shape(shape)
     except ValueError:
         raise SourceError(f"--shape must be 'wide' or 'long', not {shape!r}") from None
-    return infer(
-        file,
-        table=table_name,
-        key=None if key is None else tuple(name.strip() for name in key.split(",")),
-        time=AUTO if time_column is None else None if time_column.lower() == "none" else time_column,
-        shape=wanted,
-        timezone=timezone,
-        source=source,
-    )
+    keys = None if key is None else tuple(name.strip() for name in key.split(","))
+    time = AUTO if time_column is None else None if time_column.lower() == "none" else time_column
+    try:
+        reading = infer(file, table=table_name, key=keys, time=time, shape=wanted, timezone=timezone, source=source)
+    except SourceError:
+        # No key to be seen; a table that is there already tells it.
+        known = next((one for one in tables if one.name == table_name), None)
+        if known is None or keys is not None:
+            raise
+        reading = infer(file, table=table_name, key=known.key, time=known.event_time, timezone=timezone, source=source)
+    known = next((one for one in tables if one.name == reading.schema.name), None)
+    if known is not None and reading.shape is Shape.LONG:
+        return replace(reading, schema=known)
+    return reading
 
 
 def _paced(
@@ -165,5 +182,5 @@ def _describe(reading: "Reading", as_json: bool) -> None:
         role = "key" if column.name in schema.key else "event time" if column.name == schema.event_time else ""
         shown.add_row(plain(column.name), column.type.value, role)
     console.print(shown)
-    if reading.naive and reading.timezone is None:
+    if reading.lacks_timezone:
         console.print("times carry no zone: say which with --tz")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from slackwater.core.errors import AlgebraError
-from slackwater.core.extent import Extent, everything, intersect, subtract
+from slackwater.core.extent import Extent, Missing, everything, intersect, subtract
 from slackwater.core.types import Scalar
 
 MOST_BOXES = 4096
@@ -108,7 +108,11 @@ class Box:
         )
 
     def __str__(self) -> str:
-        return " and ".join(f"{side.column} in {side.extent}" for side in self.sides) or "everything"
+        words = (
+            f"{side.column} is null" if isinstance(side.extent, Missing) else f"{side.column} in {side.extent}"
+            for side in self.sides
+        )
+        return " and ".join(words) or "everything"
 
 
 @dataclass(frozen=True, slots=True)

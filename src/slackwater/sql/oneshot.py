@@ -1,0 +1,138 @@
+"""A one-shot SELECT: names checked against the catalog, the statement in normal form.
+
+sqlglot's `qualify` resolves every name and expands `*`; what it cannot resolve is looked for here once more, to
+point at the place and guess what was meant. In normal form tables and columns have the spelling of the catalog.
+"""
+
+from typing import NoReturn
+
+from sqlglot import exp
+from sqlglot.errors import OptimizeError
+from sqlglot.optimizer.qualify import qualify
+from sqlglot.optimizer.scope import Scope, traverse_scope
+from sqlglot.schema import MappingSchema
+
+from slackwater.core.errors import NotSupported
+from slackwater.core.query import OneShot, Selection
+from slackwater.core.statement import Select
+from slackwater.sql.catalog import Catalog, column_spelled, unknown
+from slackwater.sql.classify import Kind, classify, plain_select
+from slackwater.sql.parse import DIALECT, reading, write
+from slackwater.sql.place import Text
+from slackwater.sql.standing import selection
+from slackwater.sql.tables import table_of
+
+_REFUSED: dict[type[exp.Expr], str] = {
+    exp.Placeholder: "a placeholder has no value here; write the value",
+    exp.Parameter: "a parameter has no value here; write the value",
+    exp.SessionParameter: "a parameter has no value here; write the value",
+    exp.Into: "INTO is not possible; a SELECT only reads",
+    exp.Lock: "FOR UPDATE and the like are not possible; a SELECT only reads",
+    exp.Summarize: "SUMMARIZE is not possible; write a SELECT",
+    exp.Describe: "DESCRIBE is not possible; write SHOW TABLES",
+}
+
+
+def bind_select(tree: exp.Expr, catalog: Catalog, text: Text) -> Select:
+    """Check a query's names and put it into normal form."""
+    for node in tree.walk():
+        if type(node) in _REFUSED:
+            text.refuse(_REFUSED[type(node)], node)
+    with reading(text):
+        tables = _tables(tree, catalog, text)
+    chosen = _selection(tree, catalog, text)
+    with reading(text):
+        try:
+            qualified = qualify(tree.copy(), dialect=DIALECT, schema=_schema(catalog))
+        except OptimizeError as error:
+            _explain_failure(tree, error, catalog, text)
+        _respell(qualified, catalog)
+        return Select(OneShot(write(qualified), tables, chosen))
+
+
+def _selection(tree: exp.Expr, catalog: Catalog, text: Text) -> Selection | None:
+    """The same question as a selection, where it is one."""
+    select = plain_select(tree)
+    if select is None or classify(tree) is not Kind.SELECTION:
+        return None
+    try:
+        return selection(select, catalog, text)
+    except NotSupported:
+        return None
+
+
+def _tables(tree: exp.Expr, catalog: Catalog, text: Text) -> tuple[str, ...]:
+    """The tables that a query reads, in order of their names; one that does not exist is an error at its place."""
+    found: set[str] = set()
+    sources = [source for scope in traverse_scope(tree) for source in scope.sources.values()]
+    for table in [source for source in sources if isinstance(source, exp.Table)]:
+        if not isinstance(table.this, exp.Identifier):
+            text.refuse("a SELECT reads tables; a function after FROM is not possible", table)
+        found.add(table_of(table, catalog, text).name)
+    return tuple(sorted(found))
+
+
+def _schema(catalog: Catalog) -> MappingSchema:
+    """The catalog for sqlglot: in small letters, as our dialect normalises names."""
+    columns: dict[str, object] = {
+        table.name.lower(): {column.name.lower(): column.type.value for column in table.columns}
+        for table in catalog.tables
+    }
+    return MappingSchema(columns, dialect=DIALECT)
+
+
+def _explain_failure(tree: exp.Expr, error: OptimizeError, catalog: Catalog, text: Text) -> NoReturn:
+    """Find the name that sqlglot could not resolve and say so at its place."""
+    known = _known_names(tree, catalog)
+    for column in tree.find_all(exp.Column, bfs=False):
+        if not isinstance(column.this, exp.Star) and column.name.lower() not in known:
+            text.fail(unknown("column", column.name, known.values(), " in the tables of this query"), column.this)
+    message = str(error).splitlines()[0].split(" Line: ")[0].split(" (Line: ")[0].rstrip(".")
+    named = [
+        column
+        for column in tree.find_all(exp.Column, bfs=False)
+        if not column.table and f"'{column.name.lower()}'" in message.lower()
+    ]
+    if named:
+        name = named[0].name
+        text.fail(f"it is not clear which {name} is meant here; write table.{name}", named[0])
+    text.fail(f"the names in this query do not fit together: {message[:1].lower()}{message[1:200]}", tree)
+
+
+def _known_names(tree: exp.Expr, catalog: Catalog) -> dict[str, str]:
+    """Every name that a column of the query could have, by its small letters."""
+    known: dict[str, str] = {}
+    for table in tree.find_all(exp.Table):
+        schema = catalog.table(table.name)
+        known |= {column.name.lower(): column.name for column in schema.columns} if schema is not None else {}
+    for alias in tree.find_all(exp.Alias):
+        known[alias.alias.lower()] = alias.alias
+    for listed in tree.find_all(exp.TableAlias):
+        known |= {column.name.lower(): column.name for column in listed.args.get("columns") or ()}
+    return known
+
+
+def _respell(tree: exp.Expr, catalog: Catalog) -> None:
+    """Give tables and columns of the catalog, and the columns of the answer, their own spelling."""
+    scopes = list(traverse_scope(tree))
+    for scope in scopes:
+        _respell_columns(scope, catalog)
+    for scope in scopes:
+        for source in scope.sources.values():
+            table = catalog.table(source.name) if isinstance(source, exp.Table) else None
+            if table is not None:
+                assert isinstance(source, exp.Table)
+                source.this.set("this", table.name)
+
+
+def _respell_columns(scope: Scope, catalog: Catalog) -> None:
+    for column in scope.columns:
+        source = scope.sources.get(column.table)
+        table = catalog.table(source.name) if isinstance(source, exp.Table) else None
+        name = column_spelled(table, column.name) if table is not None else None
+        if name is None:
+            continue
+        alias = column.parent
+        if isinstance(alias, exp.Alias) and scope.is_root and alias.alias == column.name:
+            alias.args["alias"].set("this", name)
+        column.this.set("this", name)
