@@ -39,7 +39,7 @@ docs: setup  ## the documentation as pages, in site/
 	@echo "site/index.html"
 
 pins: setup  ## choose exact versions anew (needs uv)
-	@uv pip compile pyproject.toml --extra node --group dev --universal --python-version 3.11 \
+	@uv pip compile pyproject.toml --extra node --extra spark --group dev --universal --python-version 3.11 \
 	  --no-emit-index-url --no-emit-find-links --no-header --no-annotate --quiet --output-file requirements/dev.txt
 
 clean:  ## remove the environment and everything generated

@@ -5,7 +5,7 @@
 The updates are quotes (symbol TEXT, price DOUBLE, at TIMESTAMP and the four columns of provenance). An append is
 one batch. *With encoding* begins with an Arrow batch in memory, as admission hands it over, and is what `append`
 does; *without* leaves out turning the batch into bytes and its checksum, to show what the disk alone takes.
-*Plain file* writes the same bytes to a file with the same flushes and is the control: no log can be faster.
+*Plain file* writes the same bytes to a file with the same flushes: the control, which tells what the disk takes.
 
 Each figure is the median of several runs, each on a fresh folder in the current folder's file system. Reading is from
 files that are still in the system's memory, with checksums.

@@ -138,6 +138,21 @@ def test_rows_the_reader_could_not_split_are_kept_once() -> None:
     assert (again.accepted.num_rows, again.quarantined.num_rows, again.repeats) == (0, 0, 4)
 
 
+def test_a_torn_line_without_a_number_is_kept_once_too() -> None:
+    torn = Refusal('{"symbol": "IB', "truncated-file", "the last line has no end", sequence=None)
+    sent = arrival(between_good_ones(), refused=(torn,))
+    first = admit(sent, QUOTES, Seen(), NOW)
+    assert (first.accepted.num_rows, first.quarantined.num_rows, first.repeats) == (3, 1, 0)
+    again = admit(sent, QUOTES, first.seen, NOW)
+    assert (again.accepted.num_rows, again.quarantined.num_rows, again.repeats) == (0, 0, 4)
+
+
+def test_places_are_those_of_the_source() -> None:
+    columns = between_good_ones(price=pa.array([math.nan]))
+    result = admit(arrival(columns, rows=pa.array([7, 12, 13])), QUOTES, Seen(), NOW)
+    assert result.quarantined.column("place").to_pylist() == ["feed.csv, row 12"]
+
+
 def test_columns_that_the_table_does_not_have_are_named() -> None:
     result = admit(arrival({**between_good_ones(), "colour": pa.array(["red"] * 3)}), QUOTES, Seen(), NOW)
     assert (result.accepted.num_rows, result.ignored_columns) == (3, ("colour",))

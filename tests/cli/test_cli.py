@@ -7,7 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 SLACKWATER = [sys.executable, "-m", "slackwater"]
 
@@ -71,6 +73,28 @@ def test_replay_inspect_verify_quarantine(rough_csv: Path, tmp_path: Path) -> No
     report = run_json("log", "verify", log, expect=1)
     assert (report["sound"], bool(report["damage"])) == (False, True)
     assert "damage" in run("log", "verify", log, expect=1)
+
+
+def test_a_torn_parquet_file_goes_to_quarantine_where_its_table_is_known(tmp_path: Path) -> None:
+    whole, torn, log = tmp_path / "whole.parquet", tmp_path / "torn.parquet", tmp_path / "log"
+    columns = {"k": ["a", "b"], "v": [1.0, 2.0], "at": pa.array([0, 1], pa.timestamp("us", tz="UTC"))}
+    parquet.write_table(pa.table(columns), whole)
+    torn.write_bytes(whole.read_bytes()[:-20])
+    told = run("replay", torn, "--log", log, "--key", "k", expect=2)
+    assert "torn.parquet" in told
+    assert run_json("replay", whole, "--log", log, "--key", "k", "--table", "t")["accepted"] == 2
+    result = run_json("replay", torn, "--log", log, "--table", "t")
+    assert (result["accepted"], result["quarantined"]) == (0, 1)
+    assert run_json("replay", torn, "--log", log, "--table", "t")["repeats"] == 1
+    assert run_json("log", "quarantine", log)["reasons"] == {"truncated-file": 1}
+
+
+def test_types_can_be_told(rough_csv: Path, tmp_path: Path) -> None:
+    options = ("--log", tmp_path / "log", *TYPED)
+    assert run_json("replay", rough_csv, *options, "--dry-run")["table"]["columns"][1]["type"] == "TEXT"
+    told = run_json("replay", rough_csv, *options, "--type", "celsius=DOUBLE")
+    assert (told["accepted"], told["quarantined"]) == (3, 3)
+    assert "COLUMN=TYPE" in run("replay", rough_csv, *options, "--type", "celsius=FLOAT", expect=2)
 
 
 def test_dry_run_says_how_a_file_would_be_read(rough_csv: Path, tmp_path: Path) -> None:

@@ -29,9 +29,8 @@ from slackwater.core import (
     TableSchema,
     Update,
 )
-from slackwater.core.arrow import from_batch, to_batch
+from slackwater.core.arrow import QUARANTINE, from_batch, to_batch
 from slackwater.log import (
-    QUARANTINE,
     Entry,
     LocalLog,
     Log,
@@ -103,7 +102,7 @@ class MemoryWorld:
         for kept in self.store.kept:
             if kept.stored.first <= position < kept.end:
                 body = bytearray(kept.stored.body)
-                body[len(body) // 2] ^= 1
+                body[-20] ^= 1  # a value, not the description of the columns
                 object.__setattr__(kept.stored, "body", bytes(body))
 
 
@@ -122,7 +121,7 @@ class LocalWorld:
             first = int.from_bytes(content[at + 16 : at + 24], "little")
             rows = int.from_bytes(content[at + 48 : at + 52], "little")
             if first <= position < first + rows:
-                content[at + 64 + int.from_bytes(content[at + 8 : at + 12], "little") // 2] ^= 1
+                content[at + 64 + int.from_bytes(content[at + 8 : at + 12], "little") - 20] ^= 1
         file.write_bytes(content)
 
 

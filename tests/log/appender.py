@@ -1,7 +1,7 @@
 """A program that appends as fast as it can, to be killed by `test_crash`.
 
 Reads lines `folder first…` from its input, a number for each thread. For each line it forks a process that appends
-for ever and prints `ack thread number end` after each append; this one prints `pid …` before and `ended` after.
+for ever; that one prints `pid …` first and `ack thread number end` after each append, this one `ended` at last.
 Forking saves the hundreds of milliseconds that importing takes, so that hundreds of kills are affordable.
 """
 
@@ -54,11 +54,11 @@ def main() -> None:
         folder, *firsts = line.split()
         pid = os.fork()
         if pid == 0:
+            os.write(1, f"pid {os.getpid()}\n".encode())
             log = LocalLog(folder, segment_bytes=SEGMENT_BYTES)
             for thread, first in enumerate(firsts[1:], start=1):
                 threading.Thread(target=append_for_ever, args=(log, thread, int(first)), daemon=True).start()
             append_for_ever(log, 0, int(firsts[0]))
-        os.write(1, f"pid {pid}\n".encode())
         os.waitpid(pid, 0)
         os.write(1, b"ended\n")
 

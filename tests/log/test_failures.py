@@ -174,6 +174,25 @@ def test_a_drop_that_fails_half_way_leaves_a_log_without_holes(
         assert sequences(log) == list(range(20, 60))
 
 
+def test_an_append_interrupted_while_it_waits_is_not_written_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with LocalLog(tmp_path) as log:
+        writer = log._writer
+        assert writer is not None
+        writer._busy = True  # as if another thread were writing
+        with monkeypatch.context() as patch:
+            patch.setattr(writer._turn, "wait", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                log.append([updates(0, 10)])
+        writer._busy = False
+        assert log.append([updates(0, 3)]) == 3
+        assert sequences(log) == [0, 1, 2]
+
+
 def test_an_interrupted_append_stops_the_log_and_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(descriptor: int) -> None:
         raise KeyboardInterrupt

@@ -72,6 +72,9 @@ def test_any_position_is_found_in_any_segment(tmp_path: Path) -> None:
             entry = next(log.read(Position(start)))
             assert isinstance(entry.record, Updates)
             assert (entry.first, entry.record.batch.column("$seq")[0].as_py()) == (start, start)
+        assert log._writer is not None
+        indexed = [segment for segment in log._writer.look().segments if segment._index.firsts]
+        assert len(indexed) <= 9, "the indexes of finished segments must not fill the memory"
 
 
 def test_an_append_is_written_then_flushed_then_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,8 +15,8 @@ from slackwater.core import (
     TableSchema,
     Update,
 )
-from slackwater.core.arrow import from_batch, to_batch
-from slackwater.log import QUARANTINE, Quarantined, Record, RecordKind, TableDefined, TableDropped, Updates
+from slackwater.core.arrow import QUARANTINE, from_batch, to_batch
+from slackwater.log import Quarantined, Record, RecordKind, TableDefined, TableDropped, Updates
 from slackwater.log.records import Stored, decode, decode_tables, encode, encode_tables
 
 ALL_TYPES = TableSchema(

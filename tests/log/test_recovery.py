@@ -19,7 +19,9 @@ from slackwater.core import (
     Update,
 )
 from slackwater.core.arrow import to_batch
-from slackwater.log import LocalLog, Log, Updates, verify
+from slackwater.log import LocalLog, Log, Updates, disk, verify
+from slackwater.log.lock import WriterLock
+from slackwater.log.mark import DurableMark, read_mark
 
 QUOTES = TableSchema("quotes", (Column("symbol", DataType.TEXT, nullable=False),), key=("symbol",))
 
@@ -69,6 +71,68 @@ def test_complete_records_without_an_acknowledgement_are_kept(written: Path, tmp
     with LocalLog(folder) as log:
         assert log.recovered_bytes == 0
         assert sequences(log) == list(range(200))
+
+
+def test_what_is_kept_is_flushed_before_it_counts(
+    written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, _ = copied(written, tmp_path)
+    synced: list[int] = []
+    sync = disk.sync
+
+    def noted(descriptor: int) -> None:
+        synced.append(descriptor)
+        assert read_mark(folder) == 100
+        sync(descriptor)
+
+    monkeypatch.setattr(disk, "sync", noted)
+    with LocalLog(folder) as log:
+        assert len(synced) == 1
+        assert log.end == read_mark(folder) == 200
+
+
+def test_a_reader_does_not_go_back_while_a_writer_is_starting(written: Path, tmp_path: Path) -> None:
+    folder, _ = copied(written, tmp_path)
+    with LocalLog(folder, read_only=True) as reader:
+        assert reader.end == 200
+        starting = WriterLock(folder)  # has not moved the mark yet
+        assert read_mark(folder) == 100
+        assert reader.end == 200
+        with LocalLog(folder, read_only=True) as other:
+            assert other.end == 100
+        (folder / "durable").unlink()
+        with LocalLog(folder, read_only=True) as other:
+            assert other.end == int(last_file(folder).name[:20])
+        starting.release()
+
+
+def test_a_reader_that_finds_only_newer_segments_than_the_mark_looks_again(written: Path, tmp_path: Path) -> None:
+    folder, _ = copied(written, tmp_path)
+    mark = DurableMark(folder)
+    mark.move(Position(5))
+    mark.close()
+    for file in sorted(folder.glob("*.segment"))[:-1]:
+        file.unlink()
+    starting = WriterLock(folder)
+    with pytest.raises(LogError, match="changes faster"):
+        LocalLog(folder, read_only=True)
+    starting.release()
+
+
+def test_a_record_in_the_place_of_another_is_noticed(tmp_path: Path) -> None:
+    with LocalLog(tmp_path) as log:
+        log.append([updates(0, 10)])
+        start = last_file(tmp_path).stat().st_size
+        log.append([updates(10, 10)])
+        middle = last_file(tmp_path).stat().st_size
+        log.append([updates(20, 10)])
+    file = last_file(tmp_path)
+    content = file.read_bytes()
+    one, other = content[start:middle], content[middle:]
+    assert len(one) == len(other)
+    file.write_bytes(content[:start] + other + one)
+    with pytest.raises(LogCorrupt, match="a record of position 20 stands here"):
+        LocalLog(tmp_path)
 
 
 @given(share=st.floats(0, 1), zeros=st.sampled_from([0, 1, 4096, 100_000]))
@@ -123,6 +187,9 @@ def test_any_changed_byte_of_what_was_durable_is_noticed(written: Path, tmp_path
     at = data.draw(st.integers(0, length - 1))
     content[at] ^= data.draw(st.integers(1, 255))
     file.write_bytes(content)
+    if data.draw(st.booleans(), "without the mark"):
+        # Later records still prove that these had been durable.
+        (folder / "durable").unlink()
     report = verify(folder)
     assert not report.sound
     assert report.damage[0].file == file.name
@@ -142,7 +209,7 @@ def test_damage_of_the_very_last_record_is_not_taken_for_a_torn_one(tmp_path: Pa
     content = bytearray(file.read_bytes())
     content[-40] ^= 1
     file.write_bytes(content)
-    with pytest.raises(LogCorrupt, match="position 10"):
+    with pytest.raises(LogCorrupt, match=r"damaged at byte .*position 10"):
         LocalLog(tmp_path)
     assert verify(tmp_path).damage[0].position == 10
     # The mark is what proves that the record had been acknowledged; removing it accepts the loss.

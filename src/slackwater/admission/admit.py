@@ -22,11 +22,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.admission.convert import Converted, convert
-from slackwater.admission.identity import by_content
+from slackwater.admission.identity import by_content, of_text
 from slackwater.admission.limits import Limits
 from slackwater.admission.reasons import Reason
 from slackwater.admission.seen import LARGEST_SEQUENCE, Seen
-from slackwater.core.arrival import Arrival
+from slackwater.core.arrival import Arrival, Refusal
 from slackwater.core.arrow import EVENT_TIME, INSTANT, OPERATION, QUARANTINE, SEQUENCE, update_schema
 from slackwater.core.schema import RESERVED_PREFIX, Column, TableSchema
 from slackwater.core.types import DataType, Instant, moment
@@ -93,6 +93,11 @@ class _Rows:
     def count(self) -> int:
         return int(self.batch.num_rows)
 
+    def at(self, row: int) -> int:
+        """The number of a row at its place."""
+        number = int(self.numbers[row])
+        return number + 1 if self.arrival.rows is None else int(self.arrival.rows[number].as_py())
+
     def column(self, name: str) -> pa.Array | None:
         position = self.batch.schema.get_field_index(name)
         return None if position < 0 else self.batch.column(position)
@@ -140,11 +145,13 @@ def _fresh(sequences: Integers, unusable: Flags, seen: Seen) -> tuple[Flags, See
 
 def _fresh_refusals(arrival: Arrival, seen: Seen) -> tuple[list[int], Seen]:
     """Which of the rows the source itself refused are news."""
-    numbered = [k for k, refusal in enumerate(arrival.refused) if refusal.sequence is not None]
-    sequences = np.array([arrival.refused[k].sequence for k in numbered], np.int64)
-    fresh, seen, _ = seen.admit(sequences)
-    repeats = {k for k, new in zip(numbered, fresh.tolist(), strict=True) if not new}
-    return [k for k in range(len(arrival.refused)) if k not in repeats], seen
+    fresh, seen, _ = seen.admit(np.array([_number_of(refusal) for refusal in arrival.refused], np.int64))
+    return np.flatnonzero(fresh).tolist(), seen
+
+
+def _number_of(refusal: Refusal) -> int:
+    """A refused row without a number of its own (a torn last line) is known by what it says."""
+    return refusal.sequence if refusal.sequence is not None else of_text(f"{refusal.reason}\x1f{refusal.row}")
 
 
 def _checked(rows: _Rows, table: TableSchema, faults: _Faults, now: Instant, limits: Limits) -> pa.RecordBatch:
@@ -275,7 +282,7 @@ def _quarantine(rows: _Rows, faults: _Faults, now: Instant, limits: Limits, refu
     whole = rows.batch.take(pa.array(bad, pa.int64())) if bad else None
     reasons = [faults.found[row] for row in bad]
     refused = [arrival.refused[k] for k in refusals]
-    places = [f"{arrival.place}, row {arrival.first_row + int(rows.numbers[row])}" for row in bad]
+    places = [f"{arrival.place}, row {rows.at(row)}" for row in bad]
     numbers: list[int | None] = [
         None if reason is Reason.BAD_SEQUENCE else int(rows.sequences[row])
         for row, (reason, _) in zip(bad, reasons, strict=True)
@@ -294,7 +301,7 @@ def _quarantine(rows: _Rows, faults: _Faults, now: Instant, limits: Limits, refu
             pa.array([*places, *(arrival.place for _ in refused)], pa.string()),
             pa.array([now] * (len(bad) + len(refused)), pa.int64()).cast(INSTANT),
             pa.array([arrival.source] * (len(bad) + len(refused)), pa.string()),
-            pa.array([*numbers, *(refusal.sequence for refusal in refused)], pa.int64()),
+            pa.array([*numbers, *(_number_of(refusal) for refusal in refused)], pa.int64()),
         ],
         schema=QUARANTINE,
     )

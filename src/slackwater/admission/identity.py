@@ -33,8 +33,21 @@ def by_content(names: Sequence[str], columns: Sequence[pa.Array], rows: int) -> 
             # Length first, so that ("ab", "c") and ("a", "bc") differ; a null is not an empty cell.
             digest.update(b"-" if cell is None else b"%d:" % len(cell))
             digest.update(cell or b"")
-        hashes[row] = -1 - (int.from_bytes(digest.digest(), "big") >> 1)
+        hashes[row] = _negative(digest.digest())
     return hashes
+
+
+def of_text(text: str) -> int:
+    """The number of something that is only text.
+
+    >>> of_text("a") == of_text("a") < 0
+    True
+    """
+    return _negative(hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=_HASH_BYTES).digest())
+
+
+def _negative(digest: bytes) -> int:
+    return -1 - (int.from_bytes(digest, "big") >> 1)
 
 
 def _as_bytes(column: pa.Array) -> pa.Array:

@@ -22,7 +22,7 @@ Folder = Annotated[Path, typer.Argument(help="The folder of the log.")]
 def inspect_log(folder: Folder, as_json: AsJson = False) -> None:
     """Show positions, tables, rows and segments. Reads only the heads of records, so it is quick."""
     need_node()
-    from slackwater.log import inspect
+    from slackwater.log import RecordKind, inspect
 
     _must_exist(folder)
     summary = inspect(folder)
@@ -46,10 +46,12 @@ def inspect_log(folder: Folder, as_json: AsJson = False) -> None:
         return
     console.print(
         f"positions {summary.start:,} to {summary.end:,} · {summary.records:,} records · "
-        f"{_size(summary.size)} in {len(summary.segments)} segments"
+        f"{_size(summary.size)} in {len(summary.segments)} segments · {len(summary.tables)} tables"
     )
     shown = table("contents", "kind", "table", "records", "rows", "size", "event times", numbers=(2, 3, 4))
     for one in summary.contents:
+        if one.kind not in (RecordKind.UPDATES, RecordKind.QUARANTINED):
+            continue
         times = f"{_time(one.earliest)} – {_time(one.latest)}" if one.earliest is not None else ""
         shown.add_row(_kind(one.kind), plain(one.table), f"{one.records:,}", f"{one.rows:,}", _size(one.size), times)
     console.print(shown)
@@ -139,7 +141,7 @@ def _kind(kind: int) -> str:
 
 
 def _time(at: Instant | None) -> str | None:
-    return None if at is None else f"{moment(at):%Y-%m-%d %H:%M:%S}Z"
+    return None if at is None else f"{moment(at):%Y-%m-%d %H:%M}Z"
 
 
 def _size(count: float) -> str:

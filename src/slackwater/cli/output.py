@@ -12,8 +12,17 @@ from rich.table import Table
 
 from slackwater.core.errors import MissingPart, SlackwaterError, SqlError
 
-console = Console(highlight=False)
-errors = Console(stderr=True, highlight=False)
+_WIDTH_ELSEWHERE = 140
+"""Columns when the output is no terminal: a file or a pipe has room."""
+
+
+def _console(stderr: bool) -> Console:
+    made = Console(stderr=stderr, highlight=False)
+    return made if made.is_terminal else Console(stderr=stderr, highlight=False, width=_WIDTH_ELSEWHERE)
+
+
+console = _console(stderr=False)
+errors = _console(stderr=True)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 

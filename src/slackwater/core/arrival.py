@@ -27,14 +27,15 @@ class Arrival:
     where the event time is not a column of the table, `$op` where rows are deleted. `$source` is never a column
     here: one arrival has one `source`.
 
-    `place` says where the rows come from in words a person can follow (a file, an address); `first_row` is the
-    number of the batch's first row there, counted from 1. `timezone` is the zone of times that carry none.
+    `place` says where the rows come from in words a person can follow (a file, an address); `rows` are the numbers
+    of the batch's rows there, counted from 1 (without them the rows of the batch itself are counted). `timezone` is
+    the zone of times that carry none.
     """
 
     table: str
     source: str
     batch: pa.RecordBatch
     place: str
-    first_row: int = 1
+    rows: pa.Array | None = None
     timezone: str | None = None
     refused: tuple[Refusal, ...] = ()

@@ -8,7 +8,6 @@ from slackwater.log.catalog import Catalog
 from slackwater.log.local import LocalLog
 from slackwater.log.memory import MemoryLog, MemoryStore
 from slackwater.log.records import (
-    QUARANTINE,
     Quarantined,
     Record,
     RecordKind,
@@ -23,7 +22,6 @@ from slackwater.log.summary import ContentSummary, LogSummary, SegmentSummary, i
 from slackwater.log.verify import Damage, Verification, verify
 
 __all__ = [
-    "QUARANTINE",
     "Catalog",
     "ContentSummary",
     "Damage",

@@ -15,7 +15,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.core.arrow import ARROW_TYPES, EVENT_TIME, OPERATION, PROVENANCE, SEQUENCE, SOURCE
+from slackwater.core.arrow import ARROW_TYPES, EVENT_TIME, OPERATION, PROVENANCE, QUARANTINE
 from slackwater.core.errors import LogCorrupt, LogError, SchemaError
 from slackwater.core.schema import Column, TableSchema
 from slackwater.core.types import DataType, Instant, Position
@@ -51,7 +51,7 @@ class Updates:
 
 @dataclass(frozen=True, slots=True)
 class Quarantined:
-    """Rows that were refused: what came, why and from where, in the layout of `QUARANTINE`."""
+    """Rows that were refused: what came, why and from where, in the layout `core.arrow.QUARANTINE`."""
 
     table: str
     batch: pa.RecordBatch
@@ -72,19 +72,6 @@ class TableDropped:
 
 
 Record: TypeAlias = Updates | Quarantined | TableDefined | TableDropped
-
-QUARANTINE = pa.schema(
-    [
-        pa.field("row", pa.string(), nullable=False),
-        pa.field("reason", pa.string(), nullable=False),
-        pa.field("detail", pa.string(), nullable=False),
-        pa.field("place", pa.string(), nullable=False),
-        pa.field("at", pa.timestamp("us", tz="UTC"), nullable=False),
-        pa.field(SOURCE, pa.string(), nullable=False),
-        pa.field(SEQUENCE, pa.int64(), nullable=True),
-    ]
-)
-"""`row` is what came as JSON text, `reason` a short code, `detail` a sentence, `place` a file and line or the like."""
 
 
 @dataclass(frozen=True, slots=True)

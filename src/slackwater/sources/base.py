@@ -18,6 +18,9 @@ Contract
     HTTP                the microsecond of the fetch + ordinal of the row in the answer
     ==================  =======================================================================
 
+    A refusal that a longer version of the file may turn into a row (its torn last line), or that is about the
+    file as a whole, has no sequence, so that the row is not taken for a repeat when it comes.
+
     The source's name is the file's name unless another is given. What this loses: a file whose first lines were
     cut off, or whose rows were sorted anew, is a different source, and needs another name.
 4.  Memory is bounded: by a batch and the longest line, never by the length of the file.

@@ -5,6 +5,7 @@ A column arrives as text, or as bytes when some cell of the batch is not UTF-8: 
 
 import csv
 import io
+import math
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
@@ -16,7 +17,7 @@ from slackwater.core.arrival import Refusal
 from slackwater.core.errors import SourceError
 from slackwater.sources.base import BATCH_ROWS, LONGEST_LINE, MOST_FIELDS, Rows, empty_batch, refuse
 from slackwater.sources.csv_records import Cutter, Piece
-from slackwater.sources.opening import TextBlocks
+from slackwater.sources.opening import TextBlocks, Trouble
 
 
 class CsvReader:
@@ -56,10 +57,13 @@ class CsvReader:
         for piece in Cutter(self._delimiter, len(names)).pieces(blocks):
             yield from self._convert(piece, names, number)
             number += piece.total
-        trouble = self._blocks.trouble if isinstance(self._blocks, TextBlocks) else None
+        trouble = self._trouble()
         if trouble:
             refusal = refuse(self._place, trouble.reason, f"{trouble.detail}; {number - 1} rows came before", None)
             yield Rows(np.empty(0, np.int64), empty_batch(names), (refusal,))
+
+    def _trouble(self) -> Trouble | None:
+        return self._blocks.trouble if isinstance(self._blocks, TextBlocks) else None
 
     def _open(self) -> tuple[tuple[str, ...], Iterator[bytes]]:
         """The column names, and the blocks behind the header."""
@@ -79,11 +83,15 @@ class CsvReader:
                     f"the first line of {self._place} is longer than {LONGEST_LINE:,} bytes; expected a CSV header"
                 )
         if not head.strip():
-            raise SourceError(f"{self._place} is empty; expected a CSV header line with the names of the columns")
+            trouble = self._trouble()
+            why = trouble.detail if trouble else "it is empty"
+            raise SourceError(f"{self._place} has no CSV header line with the names of the columns: {why}")
         return _names(head.strip(b"\r\n"), self._delimiter, self._place), iter(())
 
     def _convert(self, piece: Piece, names: tuple[str, ...], first: int) -> Iterator[Rows]:
-        refused = tuple(refuse(bad.text, bad.reason, bad.detail, first + bad.index) for bad in piece.bad)
+        refused = tuple(
+            refuse(bad.text, bad.reason, bad.detail, None if bad.torn else first + bad.index) for bad in piece.bad
+        )
         if not len(piece.indices):
             if refused:
                 yield Rows(np.empty(0, np.int64), empty_batch(names), refused)
@@ -92,13 +100,13 @@ class CsvReader:
         table = self._parse(piece.data, names, piece.quoted)
         if table is None or table.num_rows != len(numbers):
             numbers, table, odd = self._one_by_one(piece, names, first)
-            refused = tuple(sorted((*refused, *odd), key=lambda refusal: refusal.sequence or 0))
+            refused = tuple(sorted((*refused, *odd), key=_order))
         batch = _as_text(table)
         for start in range(0, max(len(numbers), 1), self._batch_rows):
             stop = min(start + self._batch_rows, len(numbers))
             # Refused rows travel with the batch that ends at or after them.
             limit = int(numbers[stop - 1]) if stop < len(numbers) else None
-            now = tuple(r for r in refused if limit is None or (r.sequence or 0) <= limit)
+            now = tuple(r for r in refused if limit is None or (r.sequence is not None and r.sequence <= limit))
             refused = refused[len(now) :]
             yield Rows(numbers[start:stop], batch.slice(start, stop - start), now)
 
@@ -138,6 +146,11 @@ class CsvReader:
             [pa.table(table).cast(pa.schema([(n, pa.binary()) for n in names])) for table in tables]
         )
         return np.array(numbers, np.int64), whole, tuple(odd)
+
+
+def _order(refusal: Refusal) -> float:
+    """By number; what has none stands at the end of the file."""
+    return math.inf if refusal.sequence is None else refusal.sequence
 
 
 def _header_end(text: bytes) -> int | None:

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+import pyarrow as pa
+
 from slackwater.core.arrival import Arrival
 from slackwater.core.schema import TableSchema
 from slackwater.sources.base import BATCH_ROWS
@@ -32,21 +34,18 @@ class FileSource:
     def arrivals(self) -> Iterator[Arrival]:
         """Yield the file from its beginning."""
         reading = self.reading
-        number = 1
         for rows in open_rows(reading.path, reading.format, reading.delimiter, reading.names, self._rows_read):
             if reading.shape is Shape.WIDE and reading.time is not None:
                 shaped = melt(rows, reading.items, reading.time)
             else:
                 shaped = long_rows(rows)
-            number = int(rows.numbers[0]) if len(rows.numbers) else number
             if shaped.batch.num_rows or shaped.refused:
                 yield Arrival(
                     table=reading.schema.name,
                     source=reading.source,
                     batch=shaped.batch,
                     place=str(reading.path),
-                    first_row=number,
+                    rows=pa.array(shaped.numbers, pa.int64()),
                     timezone=reading.timezone,
                     refused=shaped.refused,
                 )
-            number = int(rows.numbers[-1]) + 1 if len(rows.numbers) else number

@@ -12,7 +12,7 @@ import asyncio
 import hashlib
 import random
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import replace
 from typing import NoReturn
 
@@ -80,7 +80,7 @@ class HttpPoller:
         self._last_sequence = -1
         self._previous: frozenset[bytes] = frozenset()
 
-    async def outcomes(self) -> AsyncIterator[PollOutcome]:
+    async def outcomes(self) -> AsyncGenerator[PollOutcome, None]:
         """Poll for ever, one outcome for each request; wrap in `contextlib.aclosing` to stop early."""
         options = self._options
         bucket = TokenBucket(options.rate, options.burst, self._clock)
@@ -194,8 +194,8 @@ class HttpPoller:
             count = rows.batch.num_rows
             batch = rows.batch.append_column(SEQUENCE, pa.array(base + rows.numbers - 1, pa.int64()))
             batch = batch.append_column(EVENT_TIME, pa.array(np.full(count, now), pa.int64()).cast(INSTANT))
-            first = int(rows.numbers[0]) if count else 1
-            arrivals.append(Arrival(self._table, self._source, batch, self.place, first, self._timezone, refused))
+            places = pa.array(rows.numbers, pa.int64())
+            arrivals.append(Arrival(self._table, self._source, batch, self.place, places, self._timezone, refused))
         self._last_sequence = last
         self._previous = frozenset(current)
         return tuple(arrivals)

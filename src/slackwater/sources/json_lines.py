@@ -19,7 +19,7 @@ class JsonLinesReader:
 
     >>> [rows] = JsonLinesReader([b'{"a": 1}\\n[2]\\n{"a": 3'], "a.jsonl").rows()
     >>> rows.batch.to_pydict(), [(r.sequence, r.reason) for r in rows.refused]
-    ({'a': [1]}, [(2, 'not-an-object'), (3, 'truncated-line')])
+    ({'a': [1]}, [(2, 'not-an-object'), (None, 'truncated-line')])
     """
 
     def __init__(self, blocks: Iterable[bytes], place: str, *, batch_rows: int = BATCH_ROWS) -> None:
@@ -52,20 +52,27 @@ def gather(texts: Iterable[tuple[bytes, bool, bool]], batch_rows: int) -> Iterat
     names: set[str] = set()
     number = 0
     for text, whole, huge in texts:
-        if not text.strip():
+        if not text or text.isspace():
             continue
         number += 1
         row = Fault("huge-line", _HUGE) if huge else parse(text, MOST_FIELDS)
         if isinstance(row, Fault):
             torn = not whole and row.reason == "not-json"
-            refused.append(refuse(text, "truncated-line" if torn else row.reason, row.detail, number))
+            # A torn line keeps no number: when the file grows on, the whole line must not look like a repeat.
+            refused.append(
+                refuse(text, "truncated-line", row.detail, None)
+                if torn
+                else refuse(text, row.reason, row.detail, number)
+            )
         else:
-            if numbers and len(names | row.keys()) * (len(numbers) + 1) > MOST_CELLS:
+            width = len(names) if row.keys() <= names else len(names | row.keys())
+            if numbers and width * (len(numbers) + 1) > MOST_CELLS:
                 yield _rows(numbers, objects, refused)
                 numbers, objects, refused, names = [], [], [], set()
             numbers.append(number)
             objects.append(row)
-            names.update(row)
+            if width > len(names):
+                names.update(row)
         if len(numbers) + len(refused) >= batch_rows:
             yield _rows(numbers, objects, refused)
             numbers, objects, refused, names = [], [], [], set()

@@ -4,7 +4,6 @@
 are whole and then says what was wrong in `trouble`.
 """
 
-import gzip
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import IO
 from slackwater.core.errors import SourceError
 
 BLOCK_BYTES = 1 << 20
+_PACKED_BYTES = 4_096
 _GZIP = b"\x1f\x8b"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 UTF8_MARK = b"\xef\xbb\xbf"
@@ -97,35 +97,49 @@ class TextBlocks:
 
     def __iter__(self) -> Iterator[bytes]:
         self.trouble = None
-        with open_bytes(self.path) as raw:
-            packed = raw.read(2) == _GZIP
-            raw.seek(0)
-            if packed:
-                with gzip.GzipFile(fileobj=raw, mode="rb") as unpacked:
-                    yield from self._blocks(unpacked)
-            else:
-                yield from self._blocks(raw)
+        with open_bytes(self.path) as file:
+            packed = file.read(2) == _GZIP
+            file.seek(0)
+            blocks = self._unpacked(file) if packed else self._read(file)
+            first = next(blocks, b"")
+            if first[:2] in _UTF16:
+                raise SourceError(f"{self.path} is encoded as UTF-16; convert it to UTF-8")
+            yield first.removeprefix(UTF8_MARK)
+            yield from blocks
 
-    def _blocks(self, file: "IO[bytes] | gzip.GzipFile") -> Iterator[bytes]:
-        first = True
-        while True:
-            try:
-                block = file.read(self._block_bytes)
-            except EOFError:
-                self.trouble = Trouble("truncated-file", "the compressed file ends in the middle")
-                return
-            except (gzip.BadGzipFile, zlib.error) as error:
-                self.trouble = Trouble("damaged-file", f"the compressed file is damaged from here on: {error}")
-                return
-            except OSError as error:
-                self.trouble = Trouble("unreadable-file", f"reading stopped: {error}")
-                return
-            if not block:
-                return
-            if first:
-                first = False
-                if block[:2] in _UTF16:
-                    raise SourceError(f"{self.path} is encoded as UTF-16; convert it to UTF-8")
-                block = block.removeprefix(UTF8_MARK)
-            if block:
+    def _read(self, file: IO[bytes], size: int | None = None) -> Iterator[bytes]:
+        try:
+            while block := file.read(size or self._block_bytes):
                 yield block
+        except OSError as error:
+            self.trouble = Trouble("unreadable-file", f"reading stopped: {error}")
+
+    def _unpacked(self, file: IO[bytes]) -> Iterator[bytes]:
+        """Put what is unpacked together into blocks."""
+        held = bytearray()
+        for part in self._parts(file):
+            held += part
+            if len(held) >= self._block_bytes:
+                yield bytes(held)
+                held.clear()
+        if held:
+            yield bytes(held)
+
+    def _parts(self, file: IO[bytes]) -> Iterator[bytes]:
+        """Unpack by hand, a little at a time: `gzip` would throw away what it had before it met the damage."""
+        unpacker = None
+        for packed in self._read(file, _PACKED_BYTES):
+            while packed:
+                # 16 + 15: with a gzip header. Several members may follow each other.
+                unpacker = unpacker or zlib.decompressobj(31)
+                try:
+                    yield unpacker.decompress(packed, self._block_bytes)
+                except zlib.error as error:
+                    self.trouble = Trouble("damaged-file", f"the compressed file is damaged from here on: {error}")
+                    return
+                packed = unpacker.unconsumed_tail
+                if unpacker.eof:
+                    # Members may be padded with zeros.
+                    packed, unpacker = unpacker.unused_data.lstrip(b"\0"), None
+        if unpacker is not None and self.trouble is None:
+            self.trouble = Trouble("truncated-file", "the compressed file ends in the middle")

@@ -21,10 +21,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from slackwater.core.arrival import Arrival
-from slackwater.core.arrow import EVENT_TIME, SEQUENCE
+from slackwater.core.arrow import EVENT_TIME
 from slackwater.core.clock import Clock
 from slackwater.core.errors import SourceError
 from slackwater.core.schema import TableSchema
@@ -190,16 +189,9 @@ def cut(arrival: Arrival, first: int, after: int) -> Arrival:
     """Take a stretch of an arrival; what was refused goes with its beginning."""
     if first == 0 and after == arrival.batch.num_rows:
         return arrival
-    names = arrival.batch.schema.names
-    row = arrival.first_row
-    if first and SEQUENCE in names:
-        sequence: pa.Array = arrival.batch.column(SEQUENCE)
-        # In a long file the sequence is the number of the row.
-        if sequence[0].as_py() == row:
-            row = sequence[first].as_py()
     return replace(
         arrival,
         batch=arrival.batch.slice(first, after - first),
-        first_row=row,
+        rows=None if arrival.rows is None else arrival.rows.slice(first, after - first),
         refused=arrival.refused if first == 0 else (),
     )

@@ -26,7 +26,7 @@ from slackwater.sql.constants import Constant, coerce, fold
 from slackwater.sql.place import Text
 from slackwater.sql.ranges import compared, members, normal, of_column, others
 
-MOST_WORK = 100_000
+MOST_WORK = 50_000
 """Pairs of boxes that may be compared while a condition is put together."""
 
 _FLIPPED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -92,7 +92,10 @@ class Condition:
             case exp.Not():
                 return self._rows(node.this, not truth)
             case exp.And() | exp.Or():
-                parts = [self._rows(part, truth) for part in node.flatten()]
+                operands = list(node.flatten())
+                if isinstance(node, exp.Or):
+                    operands = _gathered(operands)
+                parts = [self._rows(part, truth) for part in operands]
                 return self._all(parts) if isinstance(node, exp.And) is truth else self._any(parts)
             case exp.Between():
                 return self._between(node, truth)
@@ -240,3 +243,20 @@ class Condition:
         else:
             advice = "this; compare one column with a constant, the column alone on its side, as in price > 100"
         self._text.refuse(f"a standing condition cannot use {advice}", node)
+
+
+def _gathered(operands: list[exp.Expr]) -> list[exp.Expr]:
+    """`x = 1 OR x = 2 OR …` as `x IN (1, 2, …)`, which means the same and is put together in one step."""
+    equal: dict[str, exp.In] = {}
+    gathered: list[exp.Expr] = []
+    for operand in operands:
+        plain = operand.unnest()
+        if not isinstance(plain, exp.EQ) or not isinstance(plain.left, exp.Column):
+            gathered.append(operand)
+            continue
+        name = plain.left.sql().lower()
+        if name not in equal:
+            equal[name] = exp.In(this=plain.left.copy(), expressions=[])
+            gathered.append(equal[name])
+        equal[name].append("expressions", plain.right.copy())
+    return gathered

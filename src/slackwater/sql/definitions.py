@@ -63,7 +63,8 @@ def _columns(schema: exp.Schema, text: Text) -> tuple[tuple[Column, ...], tuple[
         if isinstance(part, exp.PrimaryKey):
             if keys:
                 text.fail("a table has one PRIMARY KEY", part)
-            if any(value for name, value in part.args.items() if name != "expressions"):
+            included = part.args.get("include")  # always there; empty where nothing is included
+            if part.args.get("options") or (included is not None and any(included.args.values())):
                 text.refuse("PRIMARY KEY takes the names of columns, nothing else", part)
             keys += part.expressions
         elif isinstance(part, exp.ColumnDef):

@@ -46,6 +46,14 @@ class SlackwaterParser(parser.Parser):
         "MATERIALIZED": lambda self: self.expression(exp.MaterializedProperty()),
     }
 
+    # sqlglot gives these no place; errors need one.
+    PRIMARY_PARSERS: ClassVar[dict[TokenType, Callable[..., exp.Expr | None]]] = {
+        **parser.Parser.PRIMARY_PARSERS,
+        TokenType.NULL: lambda self, token: self.expression(exp.Null(), token),
+        TokenType.TRUE: lambda self, token: self.expression(exp.Boolean(this=True), token),
+        TokenType.FALSE: lambda self, token: self.expression(exp.Boolean(this=False), token),
+    }
+
     _steps = 0
 
     # ---- errors -----------------------------------------------------------------------------------------
@@ -97,6 +105,11 @@ class SlackwaterParser(parser.Parser):
         came = f"not with {_shown(self._curr)}" if self._curr else "and there is nothing"
         self.raise_error(f"a statement begins with {_BEGINNINGS}, {came}")
         raise AssertionError("unreachable")
+
+    def _parse_select_query(self, *args: bool, **kwargs: bool) -> exp.Expr | None:
+        first = self._curr
+        query = super()._parse_select_query(*args, **kwargs)
+        return query.update_positions(first) if query is not None else None
 
     def _query(self) -> exp.Expr:
         query = self._parse_ddl_select()

@@ -32,12 +32,13 @@ _REFUSED: dict[type[exp.Expr], str] = {
     exp.Describe: "DESCRIBE is not possible; write SHOW TABLES",
 }
 
+MOST_DEPTHS = 300_000
+"""An OR of about 700 comparisons, one after the other."""
+
 
 def bind_select(tree: exp.Expr, catalog: Catalog, text: Text) -> Select:
     """Check a query's names and put it into normal form."""
-    for node in tree.walk():
-        if type(node) in _REFUSED:
-            text.refuse(_REFUSED[type(node)], node)
+    _check_size(tree, text)
     with reading(text):
         tables = _tables(tree, catalog, text)
     chosen = _selection(tree, catalog, text)
@@ -48,6 +49,24 @@ def bind_select(tree: exp.Expr, catalog: Catalog, text: Text) -> Select:
             _explain_failure(tree, error, catalog, text)
         _respell(qualified, catalog)
         return Select(OneShot(write(qualified), tables, chosen))
+
+
+def _check_size(tree: exp.Expr, text: Text) -> None:
+    """Refuse what is not for a SELECT, and trees whose names would take long to look up.
+
+    For each name sqlglot walks up to the query it stands in, several times: what it costs is the sum of the depths.
+    """
+    depths = 0
+    rest: list[tuple[exp.Expr, int]] = [(tree, 0)]
+    while rest:
+        node, depth = rest.pop()
+        if type(node) in _REFUSED:
+            text.refuse(_REFUSED[type(node)], node)
+        if isinstance(node, exp.Column | exp.Table | exp.Select):
+            depths += depth
+            if depths > MOST_DEPTHS:
+                text.fail("the query is too tangled to look its names up; use IN for long lists of OR", tree)
+        rest.extend((part, depth + 1) for part in node.iter_expressions())
 
 
 def _selection(tree: exp.Expr, catalog: Catalog, text: Text) -> Selection | None:

@@ -104,12 +104,34 @@ def _statement(tokens: list[Token], text: str) -> ParsedStatement:
     start = tokens[0].start
     _check_size(tokens, text)
     with reading(Text(text, start)):
-        parser = DIALECT.parser(error_level=ErrorLevel.IMMEDIATE)
-        trees = [tree for tree in parser.parse(tokens, text) if tree is not None]
-        if len(trees) != 1:
-            raise ParseError("the statement cannot be read")
-        normal = write(trees[0])
-    return ParsedStatement(trees[0], normal, text, start)
+        tree = _tree(tokens, text)
+        normal = write(tree)
+    _check_faithful(tree, normal, Text(text, start))
+    return ParsedStatement(tree, normal, text, start)
+
+
+def _tree(tokens: list[Token], text: str) -> exp.Expr:
+    trees = DIALECT.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, text)
+    if len(trees) != 1 or trees[0] is None:
+        raise ParseError("it is no statement")
+    return trees[0]
+
+
+def _check_faithful(tree: exp.Expr, normal: str, text: Text) -> None:
+    """Refuse what does not come back from its own text: then that text would not say what was asked.
+
+    sqlglot reads some mistakes generously (`FROM FROM t`) and writes them as something else; and what is stored,
+    sent or run later is the text.
+    """
+    shown = normal if len(normal) <= 200 else normal[:200] + "…"
+    message = f"this is a form that is not kept as it is written; if it means {shown!r}, write it so"
+    try:
+        again = _tree(_tokens(normal), normal)
+        if again == tree and write(again) == normal:
+            return
+    except Exception as error:
+        raise text.error(message) from error
+    raise text.error(message)
 
 
 def write(tree: exp.Expr) -> str:

@@ -19,6 +19,7 @@ _UNORDERED = (DataType.BOOLEAN, DataType.TEXT)
 """Equality on these makes categories; on the others a range of one point."""
 
 _ANY_VALUE = Interval()
+_BOTH: frozenset[Scalar] = frozenset({True, False})
 
 
 def compared(kind: DataType, sign: str, value: Scalar) -> tuple[Extent, ...]:
@@ -48,7 +49,7 @@ def members(kind: DataType, values: Collection[Scalar]) -> tuple[Extent, ...]:
 def others(kind: DataType, values: Collection[Scalar]) -> tuple[Extent, ...]:
     """What a column is where it has a value and equals none of these."""
     if kind is DataType.BOOLEAN:
-        return members(kind, {True, False} - set(values))
+        return members(kind, _BOTH - set(values))
     if kind in _UNORDERED:
         return (Categories(frozenset(values), complement=True),)
     points = sorted(set(values), key=_as_number)
@@ -94,9 +95,10 @@ def _fitted(extent: Extent, column: Column) -> tuple[Extent, ...]:
     if isinstance(extent, Interval) and column.type in _WHOLE:
         extent = _whole(extent)
     if isinstance(extent, Categories):
+        if column.type is DataType.BOOLEAN:
+            extent = Categories(_BOTH - extent.values if extent.complement else extent.values)
         all_but_none = extent.complement and not extent.values
-        both = column.type is DataType.BOOLEAN and extent.values == {True, False}
-        extent = _ANY_VALUE if all_but_none or both else extent
+        extent = _ANY_VALUE if all_but_none or extent.values == _BOTH else extent
     return () if extent.empty else (extent,)
 
 

@@ -9,7 +9,7 @@ from slackwater.core.schema import TableSchema, check_name
 from slackwater.core.statement import Catalogued
 from slackwater.sql.catalog import Catalog, unknown
 from slackwater.sql.condition import Names
-from slackwater.sql.place import Text
+from slackwater.sql.place import Text, offset_of
 
 INSTEAD: dict[str, str] = {
     "with_": "WITH is not possible in a standing query; write the table itself after FROM",
@@ -31,10 +31,9 @@ def refuse_other_parts(select: exp.Select, allowed: Collection[str], text: Text)
     """Refuse the parts of a SELECT that are not among these."""
     for part, value in select.args.items():
         if value and part not in allowed:
-            node = next(
-                (each for each in (value if isinstance(value, list) else [value]) if isinstance(each, exp.Expr)), None
-            )
-            text.refuse(INSTEAD.get(part, f"{part.strip('_').upper()} is not possible in a standing query"), node)
+            nodes = [node for node in (value if isinstance(value, list) else [value]) if isinstance(node, exp.Expr)]
+            place = next((node for node in nodes if offset_of(node) is not None), select)
+            text.refuse(INSTEAD.get(part, f"{part.strip('_').upper()} is not possible in a standing query"), place)
 
 
 def from_table(select: exp.Select, catalog: Catalog, text: Text) -> tuple[TableSchema, Names]:

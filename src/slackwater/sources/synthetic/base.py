@@ -21,6 +21,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from slackwater.core.arrival import Arrival
 from slackwater.core.arrow import INSTANT, OPERATION, SEQUENCE
@@ -126,8 +127,8 @@ class Generator:
             yield self._arrival(pa.concat_batches(held))
 
     def _arrival(self, batch: pa.RecordBatch) -> Arrival:
-        first = batch.column(batch.schema.get_field_index(SEQUENCE))[0].as_py()
-        return Arrival(self.schema.name, self.source, batch, f"generator {self.NAME}", first + 1)
+        rows = pc.add(batch.column(batch.schema.get_field_index(SEQUENCE)), 1)
+        return Arrival(self.schema.name, self.source, batch, f"generator {self.NAME}", rows)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -86,10 +86,8 @@ class PoissonRows(Generator):
         next_id = tick = 0
         while True:
             parts: list[tuple[Integers, Integers, npt.NDArray[np.int8]]] = []
-            for _ in range(_TICKS_A_BLOCK):
-                inserted, updated, deleted = (
-                    int(count) for count in random.poisson((self.inserts, self.updates, self.deletes))
-                )
+            rates = (self.inserts, self.updates, self.deletes)
+            for inserted, updated, deleted in random.poisson(rates, (_TICKS_A_BLOCK, 3)).tolist():
                 inserted += self.population if tick == 0 else 0
                 # Where there are too few rows for both, deletes come first.
                 touched = random.choice(len(live), min(updated + deleted, len(live)), replace=False)
