@@ -275,7 +275,7 @@ def check_region(predicate: Predicate, rows: list[dict[str, Scalar | None]]) -> 
 
 
 @given(PREDICATES, st.lists(ROWS, min_size=1, max_size=12))
-@settings(max_examples=600, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
 def test_a_region_holds_exactly_the_rows_for_which_the_condition_is_true(
     predicate: Predicate, rows: list[dict[str, Scalar | None]]
 ) -> None:
@@ -283,8 +283,9 @@ def test_a_region_holds_exactly_the_rows_for_which_the_condition_is_true(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @given(PREDICATES, st.lists(ROWS, min_size=1, max_size=25))
-@settings(max_examples=20_000, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10_000, deadline=None, suppress_health_check=list(HealthCheck))
 def test_many_regions(predicate: Predicate, rows: list[dict[str, Scalar | None]]) -> None:
     check_region(predicate, rows)
 
@@ -315,6 +316,7 @@ def test_many_regions(predicate: Predicate, rows: list[dict[str, Scalar | None]]
         ("d < 1 OR d >= 1", "(d in (-∞, ∞))"),
         ("s = 'a' OR s = 'b'", "(s in {'a', 'b'})"),
         ("s <> 'a'", "(s in not {'a'})"),
+        ("s BETWEEN 'a' AND 'a'", "(s in {'a'})"),
         ("s >= 'a' AND s < 'b'", "(s in ['a', 'b'))"),
         ("b OR NOT b", "(b in (-∞, ∞))"),
         ("m > '1970-01-01 00:00:01Z'", "(m in [1000001, ∞))"),
@@ -340,16 +342,17 @@ def test_kinds_of_extent() -> None:
     assert box.extent("d") == Missing()
 
 
-def test_a_long_list_is_quick_and_a_tangle_is_refused() -> None:
-    numbers = ", ".join(str(2 * n) for n in range(4000))
-    assert len(region_of(f"i IN ({numbers})").boxes) == 4000
-    assert len(region_of(f"i NOT IN ({numbers})").boxes) == 4001
-    with pytest.raises(SqlError, match="boxes"):
-        region_of(f"i IN ({numbers}, {', '.join(str(2 * n) for n in range(4000, 5000))})")
+def test_a_long_list_is_one_step_and_a_tangle_is_refused() -> None:
+    numbers = ", ".join(str(2 * n) for n in range(1000))
+    assert len(region_of(f"i IN ({numbers})").boxes) == 1000
+    assert len(region_of(f"i NOT IN ({numbers})").boxes) == 1001
+    assert region_of(" OR ".join(f"i = {2 * n}" for n in range(1000))) == region_of(f"i IN ({numbers})")
+    with pytest.raises(SqlError, match="5000 boxes"):
+        region_of(f"i IN ({', '.join(str(2 * n) for n in range(5000))})")
     with pytest.raises(SqlError, match="too complicated"):
         region_of(f"i IN ({numbers}) AND d IN ({numbers})")
     with pytest.raises(SqlError, match="too complicated"):
-        region_of(" OR ".join(f"(i = {2 * n} AND d > {n})" for n in range(2000)))
+        region_of(" OR ".join(f"(i = {2 * n} AND d > {n})" for n in range(400)))
 
 
 # ---- refusals -----------------------------------------------------------------------------------------------

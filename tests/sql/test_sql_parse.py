@@ -167,6 +167,12 @@ def test_deep_and_long_nonsense_is_a_sql_error(text: str) -> None:
         parse(text)
 
 
+@pytest.mark.parametrize("word", ["DECIMAL(", "STRUCT("])
+def test_where_the_parser_would_try_for_ever_it_stops(word: str) -> None:
+    with pytest.raises(SqlError, match="too tangled"):
+        parse("SELECT " + word * DEEPEST_NESTING + "1" + ")" * DEEPEST_NESTING)
+
+
 def test_long_chains(catalog: Catalog) -> None:
     sums = "SELECT " + "1 + " * 4000 + "1"
     assert parse(sums).sql() == sums

@@ -11,10 +11,10 @@ import typer
 from slackwater.cli.output import AsJson, console, errors, need_node, plain, print_json, table
 from slackwater.core.errors import SqlError
 from slackwater.core.statement import Catalogued, CreateSource, CreateTable, Drop, Show, Statement, Subscribe
-from slackwater.sql import Catalog, bind, explain, parse_all, to_sql
 
 if TYPE_CHECKING:
     from slackwater.log import LocalLog
+    from slackwater.sql import Catalog
 
 
 def sql(
@@ -25,6 +25,8 @@ def sql(
     as_json: AsJson = False,
 ) -> None:
     """Say what each statement means. Names are checked against the log's tables, and those created before."""
+    from slackwater.sql import Catalog, bind, parse_all
+
     if text == "-":
         text = sys.stdin.read()
     outcomes: list[dict[str, Any]] = []
@@ -50,6 +52,7 @@ def _opened(folder: Path, text: str) -> "LocalLog":
     """The log, for writing only where a statement will write: a running writer must not keep readers out."""
     need_node()
     from slackwater.log import LocalLog
+    from slackwater.sql import parse_all
 
     writes = any(_changes_tables(parsed.tree.key) for parsed in parse_all(text))
     return LocalLog(folder, read_only=not writes)
@@ -59,7 +62,7 @@ def _changes_tables(kind: str) -> bool:
     return kind in ("create", "dropnamed")
 
 
-def _after(statement: Statement, catalog: Catalog, log: "LocalLog | None") -> Catalog:
+def _after(statement: Statement, catalog: "Catalog", log: "LocalLog | None") -> "Catalog":
     """What exists after a statement; tables are made and dropped in the log, if there is one."""
     match statement:
         case CreateTable(schema, if_not_exists):
@@ -80,7 +83,7 @@ def _after(statement: Statement, catalog: Catalog, log: "LocalLog | None") -> Ca
             return catalog
 
 
-def _without(catalog: Catalog, what: Catalogued, name: str, log: "LocalLog | None") -> Catalog:
+def _without(catalog: "Catalog", what: Catalogued, name: str, log: "LocalLog | None") -> "Catalog":
     if name not in catalog.names(what):
         return catalog
     match what:
@@ -96,7 +99,9 @@ def _without(catalog: Catalog, what: Catalogued, name: str, log: "LocalLog | Non
             return replace(catalog, subscriptions=tuple(one for one in catalog.subscriptions if one != name))
 
 
-def _outcome(statement: Statement, catalog: Catalog) -> dict[str, Any]:
+def _outcome(statement: Statement, catalog: "Catalog") -> dict[str, Any]:
+    from slackwater.sql import explain
+
     match statement:
         case Show(Catalogued.TABLE):
             return {"tables": [explain(CreateTable(one)).plain()["details"] for one in catalog.tables]}
@@ -108,7 +113,9 @@ def _outcome(statement: Statement, catalog: Catalog) -> dict[str, Any]:
             return {"meaning": explain(statement).plain()}
 
 
-def _show(statement: Statement, catalog: Catalog, *, in_log: bool) -> None:
+def _show(statement: Statement, catalog: "Catalog", *, in_log: bool) -> None:
+    from slackwater.sql import explain, to_sql
+
     match statement:
         case Show(what):
             names = catalog.names(what)

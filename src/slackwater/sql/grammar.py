@@ -19,8 +19,8 @@ SHOWN = {"TABLES": "TABLE", "SOURCES": "SOURCE", "SUBSCRIPTIONS": "SUBSCRIPTION"
 SOURCE_KINDS = ("HTTP", "FILE")
 QUERY_STARTS = (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN, TokenType.VALUES)
 
-STEPS_PER_TOKEN = 400
-"""The parser tries alternatives and goes back; one that moves more often than this is not getting anywhere."""
+STEPS_PER_TOKEN = 20
+"""The parser tries alternatives and goes back; sensible statements take about one step a token."""
 
 _BEGINNINGS = "CREATE, DROP, EXPLAIN, SELECT, SHOW or SUBSCRIBE"
 

@@ -94,6 +94,9 @@ def _fitted(extent: Extent, column: Column) -> tuple[Extent, ...]:
         return ()
     if isinstance(extent, Interval) and column.type in _WHOLE:
         extent = _whole(extent)
+    if isinstance(extent, Interval) and column.type in _UNORDERED and extent.low is not None:
+        one = extent.low == extent.high and not extent.empty
+        extent = Categories(frozenset({extent.low})) if one else extent
     if isinstance(extent, Categories):
         if column.type is DataType.BOOLEAN:
             extent = Categories(_BOTH - extent.values if extent.complement else extent.values)

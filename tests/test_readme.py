@@ -1,0 +1,44 @@
+"""The front page tells what was measured, nothing else."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def result(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text())
+    return found
+
+
+def figure(row: str) -> float:
+    match = re.search(rf"^\| {re.escape(row)} \| ([\d.]+) ", README, re.MULTILINE)
+    assert match, row
+    return float(match[1])
+
+
+def test_rates_of_the_log() -> None:
+    by_batch = {one["rows_a_batch"]: one["with_encoding"] for one in result("log_append")["figures"]}
+    told = figure("updates appended and flushed to disk, batches of 10 000, one thread")
+    assert told == round(by_batch[10_000] / 1e6, 1)
+    assert figure("the same, batches of 1 000") == round(by_batch[1_000] / 1e6, 1)
+
+
+def test_rates_of_admission() -> None:
+    rates = result("admission")["rows_a_second"]
+    assert figure("rows through admission, typed columns, one thread") == round(rates["typed columns"] / 1e6, 1)
+    assert figure("rows through admission, text columns") == round(rates["text columns"] / 1e6, 1)
+
+
+def test_time_of_import() -> None:
+    told = figure("`import slackwater` in a fresh process, starting Python included")
+    assert told == round(result("import_time")["process"]["slackwater"]["median_s"] * 1000)
+
+
+def test_links_lead_somewhere() -> None:
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))):
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} → {target}"
