@@ -185,6 +185,16 @@ def test_one_shot_text_is_qualified_and_spelled(catalog: Catalog) -> None:
     assert query.selection == Selection("Cars", ("Price",), newer)
 
 
+def test_names_of_the_answer_keep_their_spelling(catalog: Catalog) -> None:
+    text = "SELECT PRICE, Year AS Since, year + 1 AS Next FROM cars ORDER BY price, SINCE"
+    assert one_shot(text, catalog).text == (
+        'SELECT "cars"."Price" AS "Price", "cars"."year" AS "Since", "cars"."year" + 1 AS "Next" '
+        'FROM "Cars" AS "cars" ORDER BY "Price", "Since"'
+    )
+    inner = "WITH Newer AS (SELECT Price AS P FROM cars) SELECT p FROM NEWER"
+    assert one_shot(inner, catalog).tables == ("Cars",)
+
+
 @pytest.mark.parametrize(
     ("text", "tables"),
     [

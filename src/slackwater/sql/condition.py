@@ -194,7 +194,7 @@ class Condition:
             if constant.value is not None:
                 values.add(coerce(constant, column.type, each, self._text, f"column {column.name}"))
             elif not truth:
-                pass  # x NOT IN (…, NULL) is never true: x might equal the unknown
+                return NOTHING  # x NOT IN (…, NULL) is never true: x might equal the unknown
         return of_column(column, members(column.type, values) if truth else others(column.type, values))
 
     def _is(self, node: exp.Is, truth: bool) -> Region:

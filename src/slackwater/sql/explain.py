@@ -41,6 +41,8 @@ class Detail:
         match self.value:
             case bool():
                 shown = "yes" if self.value else "no"
+            case None:
+                shown = "none"
             case tuple():
                 shown = ", ".join(self.value)
             case float():

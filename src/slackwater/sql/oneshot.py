@@ -8,12 +8,14 @@ from typing import NoReturn
 
 from sqlglot import exp
 from sqlglot.errors import OptimizeError
+from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import Scope, traverse_scope
 from sqlglot.schema import MappingSchema
 
 from slackwater.core.errors import NotSupported
 from slackwater.core.query import OneShot, Selection
+from slackwater.core.schema import TableSchema
 from slackwater.core.statement import Select
 from slackwater.sql.catalog import Catalog, column_spelled, unknown
 from slackwater.sql.classify import Kind, classify, plain_select
@@ -40,14 +42,15 @@ def bind_select(tree: exp.Expr, catalog: Catalog, text: Text) -> Select:
     """Check a query's names and put it into normal form."""
     _check_size(tree, text)
     with reading(text):
-        tables = _tables(tree, catalog, text)
+        # In small letters first, as names match whatever their case: `WITH A … FROM a` reads no table.
+        tables = _tables(normalize_identifiers(tree.copy(), dialect=DIALECT), catalog, text)
     chosen = _selection(tree, catalog, text)
     with reading(text):
         try:
             qualified = qualify(tree.copy(), dialect=DIALECT, schema=_schema(catalog))
         except OptimizeError as error:
             _explain_failure(tree, error, catalog, text)
-        _respell(qualified, catalog)
+        _respell(qualified, tree, catalog)
         return Select(OneShot(write(qualified), tables, chosen))
 
 
@@ -131,27 +134,40 @@ def _known_names(tree: exp.Expr, catalog: Catalog) -> dict[str, str]:
     return known
 
 
-def _respell(tree: exp.Expr, catalog: Catalog) -> None:
+def _respell(tree: exp.Expr, written: exp.Expr, catalog: Catalog) -> None:
     """Give tables and columns of the catalog, and the columns of the answer, their own spelling."""
     scopes = list(traverse_scope(tree))
     for scope in scopes:
-        _respell_columns(scope, catalog)
+        for column in scope.columns:
+            table = _table_of(scope.sources.get(column.table), catalog)
+            name = column_spelled(table, column.name) if table is not None else None
+            if name is not None:
+                column.this.set("this", name)
+    if isinstance(tree, exp.Select) and isinstance(written, exp.Select):
+        _respell_answer(tree, written)
     for scope in scopes:
         for source in scope.sources.values():
-            table = catalog.table(source.name) if isinstance(source, exp.Table) else None
-            if table is not None:
-                assert isinstance(source, exp.Table)
+            table = _table_of(source, catalog)
+            if table is not None and isinstance(source, exp.Table):
                 source.this.set("this", table.name)
 
 
-def _respell_columns(scope: Scope, catalog: Catalog) -> None:
-    for column in scope.columns:
-        source = scope.sources.get(column.table)
-        table = catalog.table(source.name) if isinstance(source, exp.Table) else None
-        name = column_spelled(table, column.name) if table is not None else None
-        if name is None:
-            continue
-        alias = column.parent
-        if isinstance(alias, exp.Alias) and scope.is_root and alias.alias == column.name:
-            alias.args["alias"].set("this", name)
-        column.this.set("this", name)
+def _table_of(source: exp.Expr | Scope | None, catalog: Catalog) -> TableSchema | None:
+    return catalog.table(source.name) if isinstance(source, exp.Table) else None
+
+
+def _respell_answer(select: exp.Select, written: exp.Select) -> None:
+    """The names of the answer: as written after AS, else as the table spells them."""
+    given = {node.alias.lower(): node.alias for node in written.expressions if isinstance(node, exp.Alias)}
+    spelling: dict[str, str] = {}
+    for node in select.expressions:
+        if isinstance(node, exp.Alias):
+            own = node.this.name if isinstance(node.this, exp.Column) else ""
+            name = given.get(node.alias, own if own.lower() == node.alias else node.alias)
+            spelling[node.alias] = name
+            node.args["alias"].set("this", name)
+    # ORDER BY may go by a name of the answer; it has no table before it then.
+    order = select.args.get("order")
+    for column in order.find_all(exp.Column) if order is not None else ():
+        if not column.table and column.name in spelling:
+            column.this.set("this", spelling[column.name])
