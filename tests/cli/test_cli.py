@@ -166,14 +166,19 @@ def test_doctor_says_what_is_missing(tmp_path: Path) -> None:
     assert missing["advice"]
 
 
-def test_demo_ends_by_itself_and_its_log_is_sound(tmp_path: Path) -> None:
-    told = run_json("demo", "--for", "3", "--items", "10", "--rate", "2000", "--log", tmp_path / "log")
+@pytest.mark.parametrize("spark", ["--no-spark", "--spark"])
+def test_demo_ends_by_itself_and_its_log_is_sound(tmp_path: Path, spark: str) -> None:
+    told = run_json("demo", "--for", "3", "--items", "10", "--rate", "2000", "--data", tmp_path, spark)
     assert told["accepted"] > 1000
     assert told["quarantined"] > 0
-    assert len(told["latest"]) == 10
+    assert len(told["latest"]) == len(told["sumdiff"]) == 10
     report = run_json("log", "verify", tmp_path / "log")
     assert (report["sound"], report["end"]) == (True, told["position"])
     assert report["rows"] == told["accepted"] + told["quarantined"] + 1, "and the table's definition"
+    if spark == "--spark":
+        kept = told["spark"]
+        assert (kept["position"], kept["history_rows"]) == (told["position"], told["accepted"])
+        assert kept["latest_agrees_with_log"] is True
 
 
 def test_help_and_version() -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from slackwater import __version__
-from slackwater.cli import demo, doctor, log, output, replay, sql
+from slackwater.cli import demo, doctor, learn, load, log, output, replay, sql
 from slackwater.core.errors import SlackwaterError
 
 app = typer.Typer(
@@ -19,6 +19,8 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.command("replay")(replay.replay)
+app.command("load")(load.load)
+app.command("learn")(learn.learn)
 app.command("sql")(sql.sql)
 
 app.add_typer(log.app, name="log")

@@ -63,3 +63,10 @@ def need_node() -> None:
     """Refuse, with the way out, to do what the base install cannot."""
     if importlib.util.find_spec("pyarrow") is None or importlib.util.find_spec("numba") is None:
         raise MissingPart("this command needs the node extra: pip install 'slackwater[node]'")
+
+
+def need_spark() -> None:
+    """The same for what runs on Spark."""
+    need_node()
+    if importlib.util.find_spec("pyspark") is None:
+        raise MissingPart("this command runs on Spark and needs the spark extra: pip install 'slackwater[spark]'")

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,9 +10,19 @@ import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from slackwater.cli.output import AsJson, console, errors, need_node, plain, print_json, table
+from slackwater.cli.reading import (
+    KeyOption,
+    ShapeOption,
+    SourceOption,
+    TableOption,
+    TimeOption,
+    Told,
+    TypesOption,
+    ZoneOption,
+    how_to_read,
+)
 from slackwater.core.errors import SourceError
 from slackwater.core.schema import TableSchema
-from slackwater.core.types import DataType
 from slackwater.wallclock import WallClock
 
 if TYPE_CHECKING:
@@ -24,15 +34,13 @@ if TYPE_CHECKING:
 def replay(
     file: Annotated[Path, typer.Argument(help="A Parquet, CSV or JSON-lines file (.gz too for the last two).")],
     log: Annotated[Path, typer.Option("--log", help="The folder of the log; made if it is not there.")],
-    table_name: Annotated[str | None, typer.Option("--table", help="The table's name [default: the file's].")] = None,
-    key: Annotated[str | None, typer.Option("--key", help="Key columns, separated by commas.")] = None,
-    time_column: Annotated[str | None, typer.Option("--time", help="The event-time column; 'none' for none.")] = None,
-    shape: Annotated[str | None, typer.Option("--shape", help="'wide' (a column for each item) or 'long'.")] = None,
-    timezone: Annotated[str | None, typer.Option("--tz", help="The zone of times that carry none.")] = None,
-    types: Annotated[
-        list[str] | None, typer.Option("--type", help="A column's type, such as price=DOUBLE; may be repeated.")
-    ] = None,
-    source: Annotated[str | None, typer.Option("--source", help="The source's name [default: the file's].")] = None,
+    table_name: TableOption = None,
+    key: KeyOption = None,
+    time_column: TimeOption = None,
+    shape: ShapeOption = None,
+    timezone: ZoneOption = None,
+    types: TypesOption = None,
+    source: SourceOption = None,
     speed: Annotated[
         str, typer.Option("--speed", help="'full', 'original', or how many times faster, such as 60.")
     ] = "full",
@@ -50,7 +58,7 @@ def replay(
     from slackwater.intake import MEMORY_FILE, Intake
     from slackwater.log import LocalLog
 
-    reading = _reading(file, _Told(table_name, key, time_column, shape, timezone, source, types or []), _tables(log))
+    reading = how_to_read(file, Told(table_name, key, time_column, shape, timezone, source, types or []), _tables(log))
     if dry_run:
         _describe(reading, as_json)
         return
@@ -90,62 +98,6 @@ def _tables(log: Path) -> tuple[TableSchema, ...]:
         return ()
     with LocalLog(log, read_only=True) as opened:
         return tuple(opened.catalog())
-
-
-@dataclass(frozen=True, slots=True)
-class _Told:
-    """What the user said about the file."""
-
-    table: str | None
-    key: str | None
-    time: str | None
-    shape: str | None
-    timezone: str | None
-    source: str | None
-    types: list[str]
-
-    def declared(self) -> dict[str, DataType]:
-        """The types of columns."""
-        declared = {}
-        for given in self.types:
-            name, _, kind = given.partition("=")
-            if not name or kind.upper() not in DataType.__members__:
-                known = ", ".join(DataType.__members__)
-                raise SourceError(f"--type must be COLUMN=TYPE with a type of {known}; this is {given!r}")
-            declared[name] = DataType[kind.upper()]
-        return declared
-
-
-def _reading(file: Path, told: _Told, tables: tuple[TableSchema, ...]) -> "Reading":
-    """How the file is to be read: as told, as the log's table of that name says, and else as its columns look."""
-    from slackwater.sources import AUTO, Shape, infer, read_as
-
-    try:
-        shape = None if told.shape is None else Shape(told.shape)
-    except ValueError:
-        raise SourceError(f"--shape must be 'wide' or 'long', not {told.shape!r}") from None
-    types = told.declared()
-    known = {table.name: table for table in tables}
-    try:
-        reading = infer(
-            file,
-            table=told.table,
-            key=None if told.key is None else tuple(name.strip() for name in told.key.split(",")),
-            time=AUTO if told.time is None else None if told.time.lower() == "none" else told.time,
-            shape=shape,
-            timezone=told.timezone,
-            types=types or None,
-            source=told.source,
-        )
-    except SourceError:
-        # Nothing to be seen in the file itself (no key, or a torn Parquet file): the log's own table may tell.
-        table = known.get(told.table or file.name.partition(".")[0])
-        if table is None:
-            raise
-        return read_as(file, table, source=told.source, timezone=told.timezone)
-    if reading.shape is Shape.LONG and reading.schema.name in known:
-        return replace(reading, schema=known[reading.schema.name])
-    return reading
 
 
 def _paced(

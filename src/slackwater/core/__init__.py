@@ -15,6 +15,8 @@ from slackwater.core.errors import (
     SlackwaterError,
     SourceError,
     SqlError,
+    StatisticsError,
+    StoreError,
 )
 from slackwater.core.extent import Categories, Extent, Interval, Missing
 from slackwater.core.notification import Identity, Notification, NotificationKind
@@ -105,6 +107,8 @@ __all__ = [
     "SqlError",
     "StandingQuery",
     "Statement",
+    "StatisticsError",
+    "StoreError",
     "Subscribe",
     "TableSchema",
     "UnitCost",

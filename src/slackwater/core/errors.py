@@ -13,6 +13,8 @@ A message says what was expected, what came and what to do about it.
     │   ├── LogCorrupt           stored bytes are not what was written
     │   ├── LogLocked            another process writes this log
     │   └── PositionGone         asked for what retention has dropped, or what is not written yet
+    ├── StoreError               what is kept of the log: latest, history, quarantine
+    ├── StatisticsError          summaries that do not fit together, or a statistics file that cannot be read
     └── MissingPart              an extra or a program that is not installed
 """
 
@@ -68,6 +70,14 @@ class LogLocked(LogError):
 
 class PositionGone(LogError):
     """A position outside what the log holds now."""
+
+
+class StatisticsError(SlackwaterError):
+    """Summaries that cannot be updated, merged or read as asked."""
+
+
+class StoreError(SlackwaterError):
+    """The folder of latest, history and quarantine cannot do what was asked."""
 
 
 class MissingPart(SlackwaterError):

@@ -1,0 +1,80 @@
+"""How a command is told to read a file: the options that `replay`, `load` and `learn` share."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slackwater.core.errors import SourceError
+from slackwater.core.schema import TableSchema
+from slackwater.core.types import DataType
+
+if TYPE_CHECKING:
+    from slackwater.sources import Reading
+
+TableOption = Annotated[str | None, typer.Option("--table", help="The table's name [default: the file's].")]
+KeyOption = Annotated[str | None, typer.Option("--key", help="Key columns, separated by commas.")]
+TimeOption = Annotated[str | None, typer.Option("--time", help="The event-time column; 'none' for none.")]
+ShapeOption = Annotated[str | None, typer.Option("--shape", help="'wide' (a column for each item) or 'long'.")]
+ZoneOption = Annotated[str | None, typer.Option("--tz", help="The zone of times that carry none.")]
+TypesOption = Annotated[
+    list[str] | None, typer.Option("--type", help="A column's type, such as price=DOUBLE; may be repeated.")
+]
+SourceOption = Annotated[str | None, typer.Option("--source", help="The source's name [default: the file's].")]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the user said about the file."""
+
+    table: str | None
+    key: str | None
+    time: str | None
+    shape: str | None
+    timezone: str | None
+    source: str | None
+    types: list[str]
+
+    def declared(self) -> dict[str, DataType]:
+        """The types of columns."""
+        declared = {}
+        for given in self.types:
+            name, _, kind = given.partition("=")
+            if not name or kind.upper() not in DataType.__members__:
+                known = ", ".join(DataType.__members__)
+                raise SourceError(f"--type must be COLUMN=TYPE with a type of {known}; this is {given!r}")
+            declared[name] = DataType[kind.upper()]
+        return declared
+
+
+def how_to_read(file: Path, told: Told, tables: tuple[TableSchema, ...]) -> "Reading":
+    """How the file is to be read: as told, as the log's table of that name says, and else as its columns look."""
+    from slackwater.sources import AUTO, Shape, infer, read_as
+
+    try:
+        shape = None if told.shape is None else Shape(told.shape)
+    except ValueError:
+        raise SourceError(f"--shape must be 'wide' or 'long', not {told.shape!r}") from None
+    types = told.declared()
+    known = {table.name: table for table in tables}
+    try:
+        reading = infer(
+            file,
+            table=told.table,
+            key=None if told.key is None else tuple(name.strip() for name in told.key.split(",")),
+            time=AUTO if told.time is None else None if told.time.lower() == "none" else told.time,
+            shape=shape,
+            timezone=told.timezone,
+            types=types or None,
+            source=told.source,
+        )
+    except SourceError:
+        # Nothing to be seen in the file itself (no key, or a torn Parquet file): the log's own table may tell.
+        table = known.get(told.table or file.name.partition(".")[0])
+        if table is None:
+            raise
+        return read_as(file, table, source=told.source, timezone=told.timezone)
+    if reading.shape is Shape.LONG and reading.schema.name in known:
+        return replace(reading, schema=known[reading.schema.name])
+    return reading
