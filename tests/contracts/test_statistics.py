@@ -253,6 +253,40 @@ def test_merging_pieces_is_counting_the_whole(
 
 
 @every
+@settings(max_examples=40, deadline=None)
+@given(
+    drawn=st.lists(st.tuples(st.just("a"), st.sampled_from([1, 5, 41]), values), min_size=1, max_size=10),
+    made_with=st.sampled_from([Rules(40), Rules(40, 100)]),
+    grouping=st.randoms(use_true_random=False),
+)
+def test_a_piece_for_every_row(
+    world: World, drawn: list[tuple[str, int, float]], made_with: Rules, grouping: Any
+) -> None:
+    """Law 2 where it is hardest: nothing but seams and gaps, put together in any bracketing."""
+    rows = history(drawn)
+    parts = [counted(world, made_with, [[row]]) for row in rows]
+    while len(parts) > 1:
+        left = grouping.randrange(len(parts) - 1)
+        parts[left].merge(parts.pop(left + 1))
+    assert_same(plain(parts[0].value()), world.expected(world.rows(rows), made_with))
+
+
+@pytest.mark.parametrize("name", [name for name, world in WORLDS.items() if not world.ordered])
+@settings(max_examples=30, deadline=None)
+@given(drawn=draws, places=cuts, made_with=rules, order=st.randoms(use_true_random=False))
+def test_where_order_does_not_matter(
+    name: str, drawn: list[tuple[str, int, float]], places: list[float], made_with: Rules, order: Any
+) -> None:
+    """Law 3, for the summaries that do not look at neighbours."""
+    world, rows = WORLDS[name], history(drawn)
+    parts = [counted(world, made_with, [part]) for part in pieces(rows, places)]
+    order.shuffle(parts)
+    for part in parts[1:]:
+        parts[0].merge(part)
+    assert_same(plain(parts[0].value()), world.expected(world.rows(rows), made_with))
+
+
+@every
 @settings(max_examples=15, deadline=None)
 @given(drawn=draws, made_with=rules)
 def test_empty_is_neutral(world: World, drawn: list[tuple[str, int, float]], made_with: Rules) -> None:

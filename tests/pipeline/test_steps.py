@@ -1,5 +1,6 @@
 """Every step of the pipeline without Spark: cut anywhere, crashed anywhere, the outcome is the plain fold's."""
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -19,7 +20,7 @@ from slackwater.pipeline import settle as settling
 from slackwater.pipeline.commit import commit_batch
 from slackwater.pipeline.recent import KeepRecent
 from slackwater.pipeline.reports import Report, from_rows
-from slackwater.pipeline.settle import settle, tidy
+from slackwater.pipeline.settle import compact, settle, tidy
 from slackwater.pipeline.snapshot import snapshot
 from slackwater.pipeline.source import LogOptions, LogStreamReader
 from slackwater.pipeline.store import Store
@@ -148,6 +149,12 @@ def test_an_added_column_is_null_in_older_rows(world: "World", tmp_path: Path) -
                 settle(store, InProcess(), thorough=True)
 
 
+def test_rows_of_a_table_that_was_never_defined_are_not_guessed_at(world: "World", tmp_path: Path) -> None:
+    log = replace(world.history(1), records=world.history(1).records[2:]).write(tmp_path / "log")
+    with pytest.raises(StoreError, match="never defined"):
+        everything(log, tmp_path / "out")
+
+
 def test_a_hole_between_batches_is_refused(world: "World", tmp_path: Path) -> None:
     log = world.history(1).write(tmp_path / "log")
     with Store(tmp_path / "out") as store, pytest.raises(StoreError, match="position 5 where 0 was next"):
@@ -163,8 +170,7 @@ def test_history_lies_by_table_and_date_in_few_files(world: "World", tmp_path: P
             commit_batch(store, taken(store, log, position, min(position + 50, opened.end)))
             settle(store, InProcess())
         few = len(list((tmp_path / "out" / "history").rglob("*.parquet")))
-        settle(store, InProcess(), thorough=True)
-        tidy(store)
+    compact(tmp_path / "out", InProcess())
     files = sorted((tmp_path / "out" / "history").rglob("*.parquet"))
     assert len(files) < few
     assert {file.parent.parent.name for file in files} == {"table=quotes", "table=rooms%20%2F%201"}

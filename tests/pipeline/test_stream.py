@@ -127,8 +127,16 @@ def test_what_cannot_go_together_is_refused_with_advice(world: "World", spark: S
     with LocalLog(log) as writing:
         writing.append(world.history(15).records[2:3])
         writing.drop_before(writing.end)
+        dropped = writing.end
+        writing.append(world.history(15).records[2:3])
     with pytest.raises(PositionGone, match="was dropped before it was read"):
         run_pipeline(log, tmp_path / "out", spark)
+    # A new folder begins where the log does, and knows the tables that were defined in what was dropped.
+    with run_pipeline(log, tmp_path / "new", spark, available_now=True) as run:
+        run.wait()
+    now = snapshot(tmp_path / "new")
+    assert now.state.manifest.begun == dropped
+    assert {table.name for table in now.tables} == {"quotes", "rooms / 1"}
 
 
 def test_a_failure_of_ours_is_raised_as_it_is(

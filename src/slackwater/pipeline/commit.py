@@ -1,6 +1,6 @@
 """From what the tasks of a micro-batch report to a commit: pure, but for the store that it is handed."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from slackwater.core.errors import SchemaError, StoreError
@@ -9,6 +9,14 @@ from slackwater.pipeline.layout import Kind
 from slackwater.pipeline.manifest import RecentFile, Settled, TableState
 from slackwater.pipeline.reports import Covered, Defined, Dropped, Kept, Report
 from slackwater.pipeline.store import Store
+
+
+def begin(store: Store, position: int, tables: Iterable[TableSchema]) -> None:
+    """Let a folder that follows no log yet begin at a position, with the tables that there are by then."""
+    settled = store.state.settled
+    for schema in tables:
+        settled = _defined(settled, schema, position)
+    store.commit(position=position, begun=position, settled=settled)
 
 
 def commit_batch(store: Store, reports: Sequence[Report]) -> int:
@@ -21,6 +29,10 @@ def commit_batch(store: Store, reports: Sequence[Report]) -> int:
     for event in sorted(events, key=lambda event: event.first):
         match event:
             case Kept(recent=file):
+                if file.kind is Kind.UPDATES and settled.find(file.table) is None:
+                    raise StoreError(
+                        f"from position {event.first} on the log holds rows of {file.table}, never defined"
+                    )
                 recent.append(file)
             case Defined(first=position, schema=schema):
                 settled = _defined(settled, schema, position)

@@ -27,12 +27,14 @@ def by_date(rows: pa.Table, column: str) -> Iterator[tuple[str, pa.Table]]:
     [('1970-01-01', [1, 3]), ('1970-01-02', [2])]
     """
     days = rows.column(column).cast(pa.int64()).to_numpy() // _DAY
-    if len(days) and days.min() == days.max():
+    if not len(days):
+        return
+    if days.min() == days.max():
         yield _name(days[0]), rows
         return
     order = np.argsort(days, kind="stable")
     sorted_days = days[order]
-    begins = np.flatnonzero(np.r_[True, sorted_days[1:] != sorted_days[:-1]]) if len(days) else np.empty(0, np.int64)
+    begins = np.flatnonzero(np.r_[True, sorted_days[1:] != sorted_days[:-1]])
     for begin, end in zip(begins, [*begins[1:], len(days)], strict=True):
         yield _name(sorted_days[begin]), rows.take(pa.array(order[begin:end]))
 

@@ -138,12 +138,16 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What counts as of a position. `batches` are micro-batches since the last settling."""
+    """What counts as of a position.
+
+    `begun` is where following the log began, -1 while only loads were made. `batches` are micro-batches since the last
+    settling.
+    """
 
     version: int
-    position: int
-    begun: int
     settled: str
+    position: int = 0
+    begun: int = -1
     batches: int = 0
     recent: tuple[RecentFile, ...] = ()
     format: int = FORMAT

@@ -40,13 +40,17 @@ class KeepRecent:
 
 def _kept(folder: Path, committed: int, batches: Iterator[pa.RecordBatch]) -> Iterator[Report]:
     held: _Held = {}
+    covered: Covered | None = None
     for batch in batches:
         for stored in stored_records(batch):
             end = stored.first + stored.rows
             if end <= committed:
                 continue
             entry = cut(Entry(stored.first, decode(stored)), Position(committed), Position(end))
-            yield Covered(entry.first, entry.end)
+            if covered is not None and covered.end != entry.first:
+                yield covered
+                covered = None
+            covered = Covered(entry.first if covered is None else covered.first, entry.end)
             match entry.record:
                 case Updates(table, rows):
                     held.setdefault((Kind.UPDATES, table), []).append((entry.first, rows))
@@ -58,6 +62,8 @@ def _kept(folder: Path, committed: int, batches: Iterator[pa.RecordBatch]) -> It
                 case TableDropped(table):
                     yield from _written(folder, held, (Kind.UPDATES, table))
                     yield Dropped(entry.first, table)
+    if covered is not None:
+        yield covered
     for key in list(held):
         yield from _written(folder, held, key)
 

@@ -102,6 +102,14 @@ def settle(store: Store, run: Runner, *, thorough: bool = False) -> None:
         commit_settled(store, settled, recent=())
 
 
+def compact(folder: Path | str, run: Runner) -> None:
+    """Settle everything and leave as few files for each table and date as there can be."""
+    with Store(Path(folder).absolute()) as store:
+        settle(store, run, thorough=True)
+        settle(store, run, thorough=True)
+        tidy(store)
+
+
 def tidy(store: Store) -> None:
     """Remove replaced files now, when no more settling will come."""
     if store.state.settled.retired:

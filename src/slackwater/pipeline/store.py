@@ -27,16 +27,16 @@ _KEPT_FOLDERS = ("recent", "latest", "history", "quarantine")
 class Store:
     """The exclusive right to write a folder, and its state.
 
-    A new folder begins at `begin`. Opening one that a crash left removes the files that do not count.
+    Opening one that a crash left removes the files that do not count.
     """
 
-    def __init__(self, folder: Path, begin: int = 0) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
         make_folder(folder)
         self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self.state = read_state(folder) or self._first(begin)
+            self.state = read_state(folder) or self._first()
             self._sweep()
         except BlockingIOError:
             os.close(self._lock)
@@ -47,9 +47,9 @@ class Store:
             os.close(self._lock)
             raise
 
-    def _first(self, begin: int) -> State:
+    def _first(self) -> State:
         settled = Settled()
-        manifest = Manifest(0, begin, begin, write_settled(self.folder, 0, settled))
+        manifest = Manifest(0, write_settled(self.folder, 0, settled))
         write_manifest(self.folder, manifest)
         return State(manifest, settled)
 
@@ -65,6 +65,7 @@ class Store:
         recent: Sequence[RecentFile] | None = None,
         settled: Settled | None = None,
         batches: int | None = None,
+        begun: int | None = None,
     ) -> None:
         """Make these the truth; what is not given stays as it was."""
         now = self.state.manifest
@@ -76,6 +77,7 @@ class Store:
             recent=now.recent if recent is None else tuple(recent),
             settled=now.settled if settled is None else write_settled(self.folder, version, settled),
             batches=now.batches if batches is None else batches,
+            begun=now.begun if begun is None else begun,
         )
         write_manifest(self.folder, manifest)
         self.state = State(manifest, self.state.settled if settled is None else settled)

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from slackwater.core.errors import PositionGone, SlackwaterError, StoreError
-from slackwater.pipeline.commit import commit_batch
+from slackwater.pipeline.commit import begin, commit_batch
 from slackwater.pipeline.recent import KeepRecent
 from slackwater.pipeline.reports import SPARK_COLUMN, collect
 from slackwater.pipeline.settle import settle, tidy
@@ -68,8 +68,11 @@ class Pipeline:
         self._ended = False
         log_folder, out_folder = log_folder.absolute(), out_folder.absolute()
         log = opened(str(log_folder))
-        self._store = Store(out_folder, begin=log.start)
+        self._store = Store(out_folder)
         try:
+            if self._store.state.manifest.begun < 0:
+                # The log may have dropped its beginning; it still knows the tables defined there.
+                begin(self._store, log.start, log.catalog(log.start))
             position = self._store.state.position
             if position < log.start:
                 raise PositionGone(
