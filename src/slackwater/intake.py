@@ -11,11 +11,12 @@ more; `blind_before` says up to which position.
 """
 
 import os
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeAlias
 
 import msgspec
 import numpy as np
@@ -25,10 +26,13 @@ from slackwater.admission import Limits, Seen, admit
 from slackwater.core.arrival import Arrival
 from slackwater.core.arrow import SEQUENCE, SOURCE
 from slackwater.core.clock import Clock
-from slackwater.core.errors import LogCorrupt, SchemaError
+from slackwater.core.errors import LogCorrupt, LogError, SchemaError
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Position
-from slackwater.log import Catalog, Entry, Log, Quarantined, Record, TableDefined, Updates
+from slackwater.log import Catalog, Entry, Log, Quarantined, Record, TableDefined, TableDropped, Updates
+
+Origin: TypeAlias = tuple[str, str]
+"""A table and a source: whose numbers are remembered together."""
 
 MEMORY_FILE = "intake-memory"
 """What the memory's file is called in the folder of a local log."""
@@ -62,14 +66,14 @@ class Intake:
         self._limits = limits or Limits()
         self._memory = memory
         self._seen, remembered = _load(memory)
+        self._remembered = Position(max(remembered, log.start))
         if remembered > log.end:
             raise LogCorrupt(
                 f"{memory} speaks of position {remembered}, but the log ends at {log.end}: "
                 f"they do not belong together, or the log lost its end; remove the file to go on with the log as it is"
             )
         self.blind_before = log.start if remembered < log.start else Position(0)
-        for entry in log.read(max(remembered, log.start)):
-            self._recall(entry)
+        self._catch_up()
         self._saved = remembered
 
     @property
@@ -85,9 +89,10 @@ class Intake:
 
     def take(self, arrivals: Sequence[Arrival]) -> Receipt:
         """Admit the arrivals and make the outcome durable, with one append for all of them."""
+        self._catch_up()
         tables, now = self.tables, self._clock.now()
         records: list[Record] = []
-        seen: dict[str, Seen] = {}
+        seen: dict[Origin, Seen] = {}
         accepted = quarantined = repeats = given_up = 0
         ignored: dict[str, None] = {}
         for arrival in arrivals:
@@ -95,9 +100,10 @@ class Intake:
             if table is None:
                 names = ", ".join(known.name for known in tables) or "none"
                 raise SchemaError(f"there is no table {arrival.table!r} to write to; there are: {names}")
-            before = seen.get(arrival.source) or self._seen.get(arrival.source) or Seen()
+            origin = (table.name, arrival.source)
+            before = seen.get(origin) or self._seen.get(origin) or Seen()
             result = admit(arrival, table, before, now, self._limits)
-            seen[arrival.source] = result.seen
+            seen[origin] = result.seen
             if result.accepted.num_rows:
                 records.append(Updates(table.name, result.accepted))
             if result.quarantined.num_rows:
@@ -109,6 +115,7 @@ class Intake:
             ignored |= dict.fromkeys(result.ignored_columns)
         position = self._log.append(records) if records else self._log.end
         self._seen |= seen
+        self._remembered = position
         if position - self._saved >= SAVE_EVERY:
             self.save()
         return Receipt(accepted, quarantined, repeats, position, given_up, tuple(ignored))
@@ -117,8 +124,8 @@ class Intake:
         """Write the memory down, so that older parts of the log are not needed to know repeats."""
         if self._memory is None:
             return
-        # Everything up to the end is remembered: only this intake appends.
-        self._saved = self._log.end
+        # Not the end of the log: an interrupt may have come between an append and its being remembered.
+        self._saved = self._remembered
         _store(self._memory, self._seen, self._saved)
 
     def drop_before(self, position: Position) -> Position:
@@ -138,19 +145,31 @@ class Intake:
     ) -> None:
         self.close()
 
+    def _catch_up(self) -> None:
+        """Recall what is in the log and not in the memory: after opening, or after an interrupt."""
+        end = self._log.end
+        if self._remembered < end:
+            for entry in self._log.read(self._remembered, end):
+                self._recall(entry)
+            self._remembered = end
+
     def _recall(self, entry: Entry) -> None:
         match entry.record:
-            case Updates(_, batch) | Quarantined(_, batch):
+            case Updates(table, batch) | Quarantined(table, batch):
                 sources = batch.column(SOURCE)
                 for source in pc.unique(sources).to_pylist():
                     own = batch.column(SEQUENCE).filter(pc.equal(sources, source)).drop_null()
-                    before = self._seen.get(source) or Seen()
-                    _, self._seen[source], _ = before.admit(own.to_numpy().astype(np.int64))
+                    before = self._seen.get((table, source)) or Seen()
+                    _, self._seen[table, source], _ = before.admit(own.to_numpy().astype(np.int64))
+            case TableDropped(table):
+                # A table made anew under the same name has taken nothing yet.
+                self._seen = {origin: seen for origin, seen in self._seen.items() if origin[0] != table}
             case _:
                 pass
 
 
 class _Remembered(msgspec.Struct):
+    table: str
     source: str
     ranges: list[tuple[int, int]]
     recent: list[int]
@@ -162,20 +181,24 @@ class _Memory(msgspec.Struct):
     sources: list[_Remembered]
 
 
-_FORMAT = 1
+_FORMAT = 2
 
 
-def _load(path: Path | None) -> tuple[dict[str, Seen], Position]:
+def _load(path: Path | None) -> tuple[dict[Origin, Seen], Position]:
     """What was saved, or nothing; a file that cannot be read is as good as none, the log has it all."""
-    if path is None or not path.exists():
-        return {}, Position(0)
+    nothing: tuple[dict[Origin, Seen], Position] = ({}, Position(0))
+    if path is None:
+        return nothing
     try:
-        memory = msgspec.msgpack.decode(path.read_bytes(), type=_Memory)
-    except msgspec.MsgspecError:
-        return {}, Position(0)
+        content = path.read_bytes()
+        if int.from_bytes(content[:4], "little") != zlib.crc32(content[4:]):
+            return nothing
+        memory = msgspec.msgpack.decode(content[4:], type=_Memory)
+    except (OSError, ValueError, msgspec.MsgspecError):
+        return nothing
     if memory.format != _FORMAT:
-        return {}, Position(0)
-    return {source.source: _seen(source) for source in memory.sources}, Position(memory.position)
+        return nothing
+    return {(one.table, one.source): _seen(one) for one in memory.sources}, Position(memory.position)
 
 
 def _seen(source: _Remembered) -> Seen:
@@ -184,12 +207,16 @@ def _seen(source: _Remembered) -> Seen:
     return Seen(starts, ends, np.array(source.recent, np.int64))
 
 
-def _store(path: Path, seen: dict[str, Seen], position: Position) -> None:
-    """Replace the file as a whole: after a crash there is the old one or the new one."""
-    sources = [_Remembered(name, memory.ranges(), memory.recent.tolist()) for name, memory in seen.items()]
+def _store(path: Path, seen: dict[Origin, Seen], position: Position) -> None:
+    """Replace the file as a whole: after a crash there is the old one or the new one. A checksum stands before it."""
+    sources = [_Remembered(*origin, memory.ranges(), memory.recent.tolist()) for origin, memory in seen.items()]
+    content = msgspec.msgpack.encode(_Memory(_FORMAT, position, sources))
     new = path.with_name(path.name + ".new")
-    with new.open("wb") as file:
-        file.write(msgspec.msgpack.encode(_Memory(_FORMAT, position, sources)))
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)
+    try:
+        with new.open("wb") as file:
+            file.write(zlib.crc32(content).to_bytes(4, "little") + content)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+    except OSError as error:
+        raise LogError(f"what was taken cannot be written down in {path}: {error}") from error

@@ -212,6 +212,46 @@ def test_rows_without_numbers_are_known_by_their_content() -> None:
     assert (again.accepted.num_rows, again.repeats) == (0, 3), "the order of columns does not matter"
 
 
+@pytest.mark.parametrize("unit", ["s", "ms"])
+def test_a_time_beyond_what_python_can_write(unit: str) -> None:
+    far = pa.array([0, 32_503_680_000_000 * 40, 0], pa.int64()).cast(pa.timestamp(unit, tz="UTC"))
+    for column in ("at", "symbol"):
+        result = admit(arrival({**between_good_ones(), column: far}), QUOTES, Seen(), NOW)
+        (refused,) = result.quarantined.to_pylist()
+        assert (result.accepted.num_rows, refused["place"]) == (2, "feed.csv, row 2")
+
+
+def test_offsets_of_two_digits() -> None:
+    times = pa.array(["2026-01-01 01:00:00+00", "2026-01-01 01:00:00.5-05", "2026-01-01 01:00+01:00"])
+    result = admit(arrival({**between_good_ones(), "at": times}), QUOTES, Seen(), NOW)
+    assert [at.hour for at in result.accepted.column("at").to_pylist()] == [1, 6, 0]
+
+
+LAYOUTS = [
+    pa.array(["1", "2", "3"], pa.string_view()),
+    pa.array([b"1", b"2", b"3"], pa.binary_view()),
+    pa.array(["1", "2", "3"], pa.large_string()),
+    pa.array([1, 2, 3], pa.decimal256(10, 2)),
+    pa.array(np.array([1, 2, 3], np.float16)),
+    pa.array([1, 2, 3], pa.duration("s")),
+    pa.array([(1, 2, 3)] * 3, pa.month_day_nano_interval()),
+    pa.array([1, 2, 3], pa.time32("s")),
+    pa.array([[1], [2], [3]]),
+    pa.array([{"a": 1}] * 3),
+    pa.nulls(3),
+]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=[str(layout.type) for layout in LAYOUTS])
+@pytest.mark.parametrize("column", list(GOOD))
+def test_no_type_of_column_makes_a_row_vanish(layout: pa.Array, column: str) -> None:
+    sent = arrival({**between_good_ones(), column: layout}, timezone="UTC")
+    first = admit(sent, QUOTES, Seen(), NOW)
+    assert first.accepted.num_rows + first.quarantined.num_rows == 3
+    again = admit(sent, QUOTES, first.seen, NOW)
+    assert (again.accepted.num_rows, again.quarantined.num_rows, again.repeats) == (0, 0, 3)
+
+
 # --- properties ---------------------------------------------------------------------------------------------------
 
 cell_texts = st.one_of(

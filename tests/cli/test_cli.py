@@ -89,6 +89,27 @@ def test_a_torn_parquet_file_goes_to_quarantine_where_its_table_is_known(tmp_pat
     assert run_json("log", "quarantine", log)["reasons"] == {"truncated-file": 1}
 
 
+def test_files_of_one_name_in_two_folders_are_two_sources(tmp_path: Path) -> None:
+    for folder, value in (("d1", "1.5"), ("d2", "2.5")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "p.csv").write_text(f"k,v\na,{value}\nb,{value}\n")
+        told = run_json(
+            "replay", tmp_path / folder / "p.csv", "--log", tmp_path / "log", "--key", "k", "--time", "none"
+        )
+        assert (told["accepted"], told["repeats"]) == (2, 0)
+
+
+def test_what_contradicts_the_table_is_refused(rough_csv: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    run("sql", "--log", log, "CREATE TABLE Rooms (room TEXT PRIMARY KEY, celsius DOUBLE, at TIMESTAMP) EVENT TIME at")
+    assert "the key room" in run("replay", rough_csv, "--log", log, "--key", "celsius", expect=2)
+    assert "is there as DOUBLE" in run("replay", rough_csv, "--log", log, *TYPED, "--type", "celsius=TEXT", expect=2)
+    assert "nope" in run("replay", rough_csv, "--log", log, "--key", "nope", expect=2)
+    assert run_json("replay", rough_csv, "--log", log, *TYPED)["accepted"] == 3
+    run("sql", "--log", log, "CREATE TABLE rooms (k TEXT PRIMARY KEY)", expect=2)
+    assert run_json("sql", "--log", log, "SHOW TABLES")[0]["tables"][0]["name"] == "Rooms"
+
+
 def test_types_can_be_told(rough_csv: Path, tmp_path: Path) -> None:
     options = ("--log", tmp_path / "log", *TYPED)
     assert run_json("replay", rough_csv, *options, "--dry-run")["table"]["columns"][1]["type"] == "TEXT"

@@ -1,6 +1,7 @@
 """The way in: nothing twice, nothing lost, whatever is repeated and wherever it stops."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ from slackwater.core import Column, DataType, Instant, LogCorrupt, LogError, Man
 from slackwater.core.arrival import Arrival
 from slackwater.core.types import Position
 from slackwater.intake import MEMORY_FILE, Intake
-from slackwater.log import LocalLog, Log, MemoryLog, Quarantined, Record, Updates
+from slackwater.log import LocalLog, Log, MemoryLog, Quarantined, Record, TableDropped, Updates
 
 TABLE = TableSchema(
     "items", (Column("item", DataType.TEXT, nullable=False), Column("value", DataType.DOUBLE)), key=("item",)
@@ -150,3 +151,57 @@ def test_a_memory_of_another_log_is_noticed(tmp_path: Path) -> None:
         intake.take([arrival([1, 2])])
     with LocalLog(tmp_path / "b") as log, pytest.raises(LogCorrupt, match="do not belong together"):
         Intake(log, CLOCK, memory=tmp_path / "memory")
+
+
+def test_tables_and_files_of_one_name_do_not_share_their_numbers(tmp_path: Path) -> None:
+    other = TableSchema("other", TABLE.columns, key=("item",))
+    with LocalLog(tmp_path) as log, Intake(log, CLOCK, memory=tmp_path / MEMORY_FILE) as intake:
+        intake.define(TABLE)
+        intake.define(other)
+        assert intake.take([arrival([1, 2])]).accepted == 2
+        assert intake.take([replace(arrival([1, 2]), table="other")]).accepted == 2
+        log.append([TableDropped("items")])
+        intake.define(TABLE)
+        assert intake.take([arrival([1, 2])]).accepted == 2, "the new table has taken nothing yet"
+    with LocalLog(tmp_path) as log:
+        assert Intake(log, CLOCK, memory=tmp_path / MEMORY_FILE).take([arrival([1, 2])]).repeats == 2
+
+
+class InterruptedLog(MemoryLog):
+    """A log during whose append Ctrl-C is pressed, just after the rows became durable."""
+
+    pressed = False
+
+    def append(self, records: Sequence[Record]) -> Position:
+        position = super().append(records)
+        if self.pressed:
+            raise KeyboardInterrupt
+        return position
+
+
+def test_an_interrupt_after_the_append_repeats_nothing(tmp_path: Path) -> None:
+    log = InterruptedLog()
+    intake = Intake(log, CLOCK, memory=tmp_path / "memory")
+    intake.define(TABLE)
+    log.pressed = True
+    with pytest.raises(KeyboardInterrupt):
+        intake.take([arrival([1, 2])])
+    log.pressed = False
+    intake.save()
+    assert intake.take([arrival([1, 2])]).repeats == 2
+    assert Intake(log, CLOCK, memory=tmp_path / "memory").take([arrival([1, 2])]).repeats == 2
+
+
+def test_a_damaged_memory_is_as_good_as_none(tmp_path: Path) -> None:
+    memory = tmp_path / "memory"
+    with LocalLog(tmp_path / "log") as log:
+        with Intake(log, CLOCK, memory=memory) as intake:
+            intake.define(TABLE)
+            intake.take([arrival(list(range(1, 101)))])
+        whole = memory.read_bytes()
+        for place in range(len(whole)):
+            memory.write_bytes(whole[:place] + bytes([whole[place] ^ 0x10]) + whole[place + 1 :])
+            again = Intake(log, CLOCK, memory=memory)
+            assert again.take([arrival([1, 100])]).repeats == 2
+        memory.write_bytes(whole[:-1] + bytes([whole[-1] ^ 0x10]))
+        assert Intake(log, CLOCK, memory=memory).take([arrival([101, 103])]).accepted == 2

@@ -1,16 +1,30 @@
-"""A driver to be killed: takes a log into a folder, saying each position it has committed.
+"""A driver to be killed: takes a log into a folder, saying each position it has committed; then loads a file, if given.
 
-python driver.py LOG OUT MASTER MAX_ROWS SETTLE_BATCHES
+python driver.py LOG OUT MASTER MAX_ROWS SETTLE_BATCHES [FILE]
 """
 
 import sys
+from collections.abc import Iterator
 
+import pyarrow as pa
+
+from slackwater.core import Instant
+from slackwater.pipeline.load import load
 from slackwater.pipeline.session import build_session
 from slackwater.pipeline.stream import run_pipeline
+from slackwater.sources import infer
+
+
+def package(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Where an executor has the package from."""
+    import slackwater
+
+    for _ in batches:
+        yield pa.RecordBatch.from_pydict({"file": [slackwater.__file__]})
 
 
 def main() -> None:
-    log, out, master, max_rows, settle_batches = sys.argv[1:]
+    log, out, master, max_rows, settle_batches, *files = sys.argv[1:]
     session = build_session(master)
     print("session", flush=True)
     with run_pipeline(
@@ -23,6 +37,10 @@ def main() -> None:
         progress=lambda step: print(step.position, flush=True),
     ) as run:
         run.wait()
+    for file in files:
+        receipt = load([infer(file, table="loaded")], out, session, Instant(1_800_000_000_000_000))
+        print("loaded", receipt.accepted, receipt.quarantined, flush=True)
+        print("package", session.range(1).mapInArrow(package, "file string").collect()[0].file, flush=True)
     session.stop()
     print("done", flush=True)
 

@@ -84,7 +84,7 @@ def test_a_second_writer_is_refused_and_the_first_goes_on(world: "World", spark:
 def test_readers_beside_a_running_pipeline_always_see_one_position(
     world: "World", spark: SparkSession, tmp_path: Path
 ) -> None:
-    history = world.history(14, batches=20)
+    history = world.history(14)
     log, out = history.write(tmp_path / "log"), tmp_path / "out"
     done, trouble = threading.Event(), list[BaseException]()
     seen = set[int]()
@@ -104,7 +104,7 @@ def test_readers_beside_a_running_pipeline_always_see_one_position(
     thread = threading.Thread(target=read)
     thread.start()
     try:
-        with run_pipeline(log, out, spark, available_now=True, max_rows=40, settle_batches=1) as run:
+        with run_pipeline(log, out, spark, available_now=True, max_rows=60, settle_batches=1) as run:
             run.wait()
     finally:
         done.set()

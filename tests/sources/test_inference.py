@@ -6,6 +6,7 @@ import pytest
 
 from slackwater.core import DataType, SourceError
 from slackwater.sources import FileSource, Format, Shape, infer, read_as
+from slackwater.sources.reading import default_source
 
 
 def write(folder: Path, text: str, name: str = "data.csv") -> Path:
@@ -28,7 +29,7 @@ def test_csv_types(tmp_path: Path) -> None:
     )
     assert kinds(path) == {
         "id": "TEXT",
-        "whole": "BIGINT",
+        "whole": "DOUBLE",
         "number": "DOUBLE",
         "flag": "BOOLEAN",
         "day": "TIMESTAMP",
@@ -40,14 +41,14 @@ def test_csv_types(tmp_path: Path) -> None:
     }
 
 
-def test_json_types_keep_what_json_says(tmp_path: Path) -> None:
+def test_json_types_leave_room_for_fractions(tmp_path: Path) -> None:
     path = write(
         tmp_path,
         '{"id": "1", "n": 1, "x": 1.5, "b": true, "at": "2024-01-02T03:04:05Z", "m": 1}\n'
         '{"id": "2", "n": 2, "x": 2, "b": null, "at": "2024-01-02T03:04:06Z", "m": "x"}\n',
         "data.jsonl",
     )
-    assert kinds(path) == {"id": "TEXT", "n": "BIGINT", "x": "DOUBLE", "b": "BOOLEAN", "at": "TIMESTAMP", "m": "TEXT"}
+    assert kinds(path) == {"id": "TEXT", "n": "DOUBLE", "x": "DOUBLE", "b": "BOOLEAN", "at": "TIMESTAMP", "m": "TEXT"}
 
 
 def test_wide(tmp_path: Path) -> None:
@@ -64,7 +65,7 @@ def test_wide(tmp_path: Path) -> None:
         "ts": ["2024-01-01 09:30:00", "2024-01-01 09:30:00", "2024-01-01 09:31:00"],
         "$seq": [2, 3, 5],
     }
-    assert (arrival.timezone, arrival.source, arrival.table) == ("America/New_York", "data.csv", "data")
+    assert (arrival.timezone, arrival.source, arrival.table) == ("America/New_York", default_source(path), "data")
 
 
 @pytest.mark.parametrize(
@@ -171,4 +172,4 @@ def test_a_given_schema_infers_nothing(tmp_path: Path) -> None:
     other = write(tmp_path, "id,v\nb,not a number\n", "other.csv")
     [arrival] = FileSource(read_as(other, reading.schema, timezone="UTC")).arrivals()
     assert arrival.batch.to_pydict() == {"id": ["b"], "v": ["not a number"], "$seq": [1]}
-    assert (arrival.source, arrival.table) == ("other.csv", "data")
+    assert (arrival.source, arrival.table) == (default_source(other), "data")

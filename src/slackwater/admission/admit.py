@@ -14,14 +14,14 @@ Columns that the table does not have are left out and named in the result.
 """
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.admission.convert import Converted, convert
+from slackwater.admission.convert import Converted, convert, decoded
 from slackwater.admission.identity import by_content, of_text
 from slackwater.admission.limits import Limits
 from slackwater.admission.reasons import Reason
@@ -56,10 +56,11 @@ class Admission:
 def admit(arrival: Arrival, table: TableSchema, seen: Seen, now: Instant, limits: Limits | None = None) -> Admission:
     """Check an arrival against its table; see the module for the rules."""
     limits = limits or Limits()
+    arrival = replace(arrival, batch=_plainly(arrival.batch))
     raw = arrival.batch
     sequences, bad_sequence = _sequences(arrival)
     fresh, seen, given_up = _fresh(sequences, bad_sequence, seen)
-    refused_fresh, seen = _fresh_refusals(arrival, seen)
+    refused_fresh, seen, also_given_up = _fresh_refusals(arrival, seen)
 
     kept = np.flatnonzero(fresh)
     rows = _Rows(arrival, raw if len(kept) == raw.num_rows else raw.take(pa.array(kept)), sequences[kept], kept)
@@ -73,11 +74,17 @@ def admit(arrival: Arrival, table: TableSchema, seen: Seen, now: Instant, limits
         quarantined=quarantined,
         repeats=raw.num_rows - rows.count + len(arrival.refused) - len(refused_fresh),
         seen=seen,
-        given_up=given_up,
+        given_up=given_up + also_given_up,
         ignored_columns=tuple(
             name for name in raw.schema.names if not table.has(name) and not name.startswith(RESERVED_PREFIX)
         ),
     )
+
+
+def _plainly(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The same columns in layouts that can be taken apart."""
+    columns = [decoded(column) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names) if columns else batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +150,10 @@ def _fresh(sequences: Integers, unusable: Flags, seen: Seen) -> tuple[Flags, See
     return fresh, seen, given_up
 
 
-def _fresh_refusals(arrival: Arrival, seen: Seen) -> tuple[list[int], Seen]:
+def _fresh_refusals(arrival: Arrival, seen: Seen) -> tuple[list[int], Seen, int]:
     """Which of the rows the source itself refused are news."""
-    fresh, seen, _ = seen.admit(np.array([_number_of(refusal) for refusal in arrival.refused], np.int64))
-    return np.flatnonzero(fresh).tolist(), seen
+    fresh, seen, given_up = seen.admit(np.array([_number_of(refusal) for refusal in arrival.refused], np.int64))
+    return np.flatnonzero(fresh).tolist(), seen, given_up
 
 
 def _number_of(refusal: Refusal) -> int:
@@ -321,7 +328,8 @@ def _plain(cell: pa.Scalar) -> object:
     try:
         return cell.as_py()
     except (ValueError, OverflowError, pa.ArrowException):
-        return str(cell)
+        # A time beyond what Python can write: the number is what came.
+        return f"{getattr(cell, 'value', 'unreadable')} {cell.type}"
 
 
 def _shown(cell: pa.Scalar) -> str:

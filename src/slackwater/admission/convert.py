@@ -25,7 +25,8 @@ from slackwater.core.arrow import ARROW_TYPES, INSTANT
 from slackwater.core.types import DataType
 
 Flags = npt.NDArray[np.bool_]
-_HAS_OFFSET = r"(?:[Zz]|[+-]\d{2}:?\d{2})$"
+_YEAR_1, _YEAR_10000 = -62_135_596_800_000_000, 253_402_300_800_000_000
+_HAS_OFFSET = r":\d{2}(?:\.\d+)?\s?(?:[Zz]|[+-]\d{2}(?::?\d{2})?)$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Converted:
 
 def convert(column: pa.Array, kind: DataType, timezone: str | None) -> Converted:
     """Bring a column to its declared type; rows that will not go become null and are named."""
-    column = _decoded(column)
+    column = decoded(column)
     target = ARROW_TYPES[kind]
     if pa.types.is_null(column.type):
         return Converted(pa.nulls(len(column), target))
@@ -62,15 +63,21 @@ def convert(column: pa.Array, kind: DataType, timezone: str | None) -> Converted
     return Converted(done.column, (*undecodable, *done.troubles))
 
 
-def _decoded(column: pa.Array) -> pa.Array:
-    """Plain strings and binaries in place of dictionaries and the large and view layouts."""
+def decoded(column: pa.Array) -> pa.Array:
+    """Plain strings and binaries in place of dictionaries, runs and the large and view layouts."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
+    if pa.types.is_run_end_encoded(column.type):
+        column = pc.run_end_decode(column)
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_large_string(column.type) or pa.types.is_string_view(column.type):
         return column.cast(pa.string())
-    if pa.types.is_large_binary(column.type) or pa.types.is_fixed_size_binary(column.type):
+    if (
+        pa.types.is_large_binary(column.type)
+        or pa.types.is_fixed_size_binary(column.type)
+        or pa.types.is_binary_view(column.type)
+    ):
         return column.cast(pa.binary())
     return column
 
@@ -107,6 +114,9 @@ def _from_typed(column: pa.Array, kind: DataType, timezone: str | None) -> Conve
     if kind is DataType.TIMESTAMP and time:
         return _times(column, timezone)
     if kind is DataType.BOOLEAN and number:
+        if not pa.types.is_integer(found):
+            column = column.cast(pa.float64(), safe=False)
+            found = pa.float64()
         bad = ~_true(pc.is_in(column, pa.array([0, 1]).cast(found))) & _true(pc.is_valid(column))
         column = pc.if_else(pa.array(bad), pa.scalar(None, found), column).cast(target)
         return Converted(column, _trouble(Reason.WRONG_TYPE, bad, _EXPECTED[kind]))
@@ -121,7 +131,20 @@ def _from_typed(column: pa.Array, kind: DataType, timezone: str | None) -> Conve
     # A DOUBLE takes any whole number, to the nearest it can hold; a BIGINT takes nothing that is not whole.
     safe = kind is not DataType.DOUBLE
     converted, bad = _each(column, lambda part: part.cast(target, safe=safe), target)
+    if kind is DataType.TEXT and time:
+        bad |= _unwritable(column)
+        converted = pc.if_else(pa.array(bad), pa.scalar(None, target), converted)
     return Converted(converted, _trouble(Reason.WRONG_TYPE, bad, _EXPECTED[kind]))
+
+
+def _unwritable(times: pa.Array) -> Flags:
+    """Times outside the years 1 to 9999, for which Arrow writes nonsense."""
+    naive = times.cast(pa.timestamp(times.type.unit)) if pa.types.is_timestamp(times.type) else times
+    fine = naive.type == pa.timestamp("ns")
+    micros, beyond = _each(naive, lambda part: part.cast(pa.timestamp("us"), safe=not fine), pa.timestamp("us"))
+    number = micros.cast(pa.int64())
+    outside = pc.or_(pc.less(number, _YEAR_1), pc.greater_equal(number, _YEAR_10000))
+    return beyond | _true(outside)
 
 
 def _times_from_text(text: pa.Array, timezone: str | None) -> Converted:
@@ -179,8 +202,8 @@ def _each(column: pa.Array, function: Callable[[pa.Array], pa.Array], target: pa
     try:
         return function(column), np.zeros(len(column), np.bool_)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OverflowError):
-        if len(column) == 1:
-            return pa.nulls(1, target), np.ones(1, np.bool_)
+        if len(column) <= 1:
+            return pa.nulls(len(column), target), np.ones(len(column), np.bool_)
     middle = len(column) // 2
     left, bad_left = _each(column.slice(0, middle), function, target)
     right, bad_right = _each(column.slice(middle), function, target)

@@ -57,7 +57,7 @@ def how_to_read(file: Path, told: Told, tables: tuple[TableSchema, ...]) -> "Rea
     except ValueError:
         raise SourceError(f"--shape must be 'wide' or 'long', not {told.shape!r}") from None
     types = told.declared()
-    known = {table.name: table for table in tables}
+    known = {table.name.lower(): table for table in tables}
     try:
         reading = infer(
             file,
@@ -71,10 +71,21 @@ def how_to_read(file: Path, told: Told, tables: tuple[TableSchema, ...]) -> "Rea
         )
     except SourceError:
         # Nothing to be seen in the file itself (no key, or a torn Parquet file): the log's own table may tell.
-        table = known.get(told.table or file.name.partition(".")[0])
-        if table is None:
+        table = known.get((told.table or file.name.partition(".")[0]).lower())
+        if table is None or told.key or told.time or told.shape or types:
             raise
         return read_as(file, table, source=told.source, timezone=told.timezone)
-    if reading.shape is Shape.LONG and reading.schema.name in known:
-        return replace(reading, schema=known[reading.schema.name])
-    return reading
+    table = known.get(reading.schema.name.lower())
+    if table is None or reading.shape is Shape.WIDE:
+        return reading
+    _check_agreement(table, told, reading.key, types)
+    return replace(reading, schema=table)
+
+
+def _check_agreement(table: TableSchema, told: Told, key: tuple[str, ...], types: dict[str, DataType]) -> None:
+    """Refuse what the user said where the table that is there says otherwise."""
+    if told.key is not None and key != table.key:
+        raise SourceError(f"table {table.name} is there with the key {', '.join(table.key)}, not {', '.join(key)}")
+    for name, kind in types.items():
+        if table.has(name) and table.column(name).type is not kind:
+            raise SourceError(f"column {name} of table {table.name} is there as {table.column(name).type.value}")

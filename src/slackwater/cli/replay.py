@@ -64,12 +64,13 @@ def replay(
         return
     if reading.lacks_timezone:
         raise SourceError(f"times in {file} carry no time zone: say which with --tz, for example --tz UTC")
+    paced = _paced(reading, speed, longest_gap, seconds, rows)
     started = time.monotonic()
-    total: dict[str, Any] = {"accepted": 0, "quarantined": 0, "repeats": 0}
+    total: dict[str, Any] = {"accepted": 0, "quarantined": 0, "repeats": 0, "given_up": 0}
     with LocalLog(log) as opened, Intake(opened, WallClock(), memory=log / MEMORY_FILE) as intake:
         intake.define(reading.schema)
         begin = opened.end
-        _take(_paced(reading, speed, longest_gap, seconds, rows).arrivals(), intake, total, quiet=as_json)
+        _take(paced.arrivals(), intake, total, quiet=as_json)
         total["position"] = opened.end
     taken = time.monotonic() - started
     total |= {"table": reading.schema.name, "source": reading.source, "from": begin, "seconds": round(taken, 3)}
@@ -132,6 +133,7 @@ def _take(arrivals: "Iterable[Arrival]", intake: "Intake", total: dict[str, Any]
             total["accepted"] += receipt.accepted
             total["quarantined"] += receipt.quarantined
             total["repeats"] += receipt.repeats
+            total["given_up"] += receipt.given_up
             note = f"{total['quarantined']:,} quarantined" if total["quarantined"] else ""
             progress.update(task, advance=receipt.rows, description=note)
             for name in sorted({*receipt.ignored_columns} - ignored):

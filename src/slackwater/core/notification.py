@@ -59,7 +59,8 @@ class Notification:
 
 
 _CARRIES: dict[NotificationKind, tuple[set[str], ...]] = {
-    NotificationKind.SNAPSHOT: ({"value"}, {"rows"}),
+    # Without a number, as in VALUE below: the average of no rows.
+    NotificationKind.SNAPSHOT: ({"value"}, {"rows"}, set()),
     NotificationKind.UPSERT: ({"key", "row"},),
     NotificationKind.DELETE: ({"key"},),
     # A VALUE without a number is a legal answer: the average of no rows.

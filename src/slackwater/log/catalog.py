@@ -33,8 +33,8 @@ class Catalog:
         return len(self.tables)
 
     def find(self, name: str) -> TableSchema | None:
-        """The table of this name, if there is one."""
-        return next((table for table in self.tables if table.name == name), None)
+        """The table of this name, in whatever case it is written, if there is one."""
+        return next((table for table in self.tables if table.name.lower() == name.lower()), None)
 
     def after(self, record: Record) -> "Catalog":
         """The catalog after one more record; a definition that may not follow is a `SchemaError`."""
@@ -44,12 +44,14 @@ class Catalog:
             case TableDropped(table):
                 if self.find(table) is None:
                     raise SchemaError(f"there is no table {table} to drop; there are {self._names()}")
-                return Catalog(tuple(kept for kept in self.tables if kept.name != table))
+                return Catalog(tuple(kept for kept in self.tables if kept.name.lower() != table.lower()))
             case _:
                 return self
 
     def _with(self, schema: TableSchema) -> "Catalog":
         present = self.find(schema.name)
+        if present is not None and present.name != schema.name:
+            raise SchemaError(f"there is a table {present.name} already; {schema.name} differs from it only in case")
         if present is not None:
             present.check_change(schema)
             return Catalog(tuple(schema if table is present else table for table in self.tables))

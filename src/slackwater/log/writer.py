@@ -143,30 +143,38 @@ class Writer:
         own = _Append(records, prepared)
         if own.size > MOST_APPEND:
             raise LogError(f"an append of {own.size} bytes is more than the {MOST_APPEND} allowed; split it")
-        with self._turn:
-            self._queue.append(own)
-            try:
-                while self._busy and not own.done:
-                    self._turn.wait()
-            except BaseException:
-                # Interrupted while waiting: what nobody has begun to write must not be written later.
-                if own in self._queue:
-                    self._queue.remove(own)
-                raise
-            if own.done:
-                return own.outcome()
-            self._busy = True
-            group, self._queue = self._queue, []
+        group: list[_Append] = []
+        taken = False
         try:
+            with self._turn:
+                self._queue.append(own)
+                try:
+                    while self._busy and not own.done:
+                        self._turn.wait()
+                except BaseException:
+                    # Interrupted while waiting: what nobody has begun to write must not be written later.
+                    if own in self._queue:
+                        self._queue.remove(own)
+                    raise
+                if own.done:
+                    return own.outcome()
+                # One statement, in which no signal can come: a turn that is taken is always given back below.
+                self._busy = taken = True
+                group, self._queue = self._queue, []
             self._commit(group)
         finally:
-            self._finish_turn()
+            if taken:
+                self._finish_turn([append for append in group if append is not own and not append.done])
         return own.outcome()
 
     def drop_before(self, position: Position) -> Position:
         """Remove the segments that lie wholly before the position; return the new start."""
-        self._take_turn()
+        taken = False
         try:
+            with self._turn:
+                while self._busy:
+                    self._turn.wait()
+                self._busy = taken = True
             view = self._view
             if position > view.end:
                 raise PositionGone(f"cannot drop up to {position}: the log ends at {view.end}")
@@ -187,7 +195,8 @@ class Writer:
             self._broken = str(error)
             raise LogError(f"segments of {self._folder} could not be dropped: {error}; open the log again") from error
         finally:
-            self._finish_turn()
+            if taken:
+                self._finish_turn()
 
     def close(self) -> None:
         """Wait for appends under way, then let the next writer in."""
@@ -201,14 +210,10 @@ class Writer:
         self._lock.release()
         self._finish_turn()
 
-    def _take_turn(self) -> None:
+    def _finish_turn(self, left: Sequence[_Append] = ()) -> None:
+        """Let the next one write; what an interrupt left unwritten stands first in its queue."""
         with self._turn:
-            while self._busy:
-                self._turn.wait()
-            self._busy = True
-
-    def _finish_turn(self) -> None:
-        with self._turn:
+            self._queue[:0] = left
             self._busy = False
             self._turn.notify_all()
 

@@ -30,7 +30,7 @@ from slackwater.sources.csv_file import CsvReader
 from slackwater.sources.json_lines import JsonLinesReader
 from slackwater.sources.opening import Format, TextBlocks, detect
 from slackwater.sources.parquet_file import ParquetReader
-from slackwater.sources.reading import Reading, default_delimiter
+from slackwater.sources.reading import Reading, default_delimiter, default_source
 from slackwater.sources.shape import Shape, value_names
 from slackwater.sources.times import are_times, naive
 
@@ -102,7 +102,11 @@ def infer(
     else:
         chosen_key = key or _key(columns, time_column, path)
         schema_columns = tuple(
-            Column(column.name, column.type or DataType.TEXT, nullable=column.name not in chosen_key)
+            Column(
+                column.name,
+                _roomy(column, types or {}, chosen_key, from_text=found is not Format.PARQUET),
+                nullable=column.name not in chosen_key,
+            )
             for column in columns
         )
         item_names = ()
@@ -117,7 +121,7 @@ def infer(
         format=found,
         shape=chosen,
         schema=schema,
-        source=source or path.name,
+        source=source or default_source(path),
         timezone=timezone,
         naive=any(naive(column.cells) for column in _times(columns, chosen, time_column)),
         items=item_names,
@@ -150,6 +154,13 @@ def _sample(path: Path, format: Format, delimiter: str, names: tuple[str, ...] |
     if format is Format.PARQUET:
         return pa.RecordBatch.from_pylist([], schema=schema)
     raise SourceError(f"{path} has no row that can be read; give the table's definition, or another file")
+
+
+def _roomy(column: _Sampled, told: Mapping[str, DataType], key: tuple[str, ...], *, from_text: bool) -> DataType:
+    """The type of a column of a long file: a sample of text cannot prove that no fraction will follow."""
+    kind = column.type or DataType.TEXT
+    whole_so_far = from_text and kind is DataType.BIGINT and column.name not in key and column.name not in told
+    return DataType.DOUBLE if whole_so_far else kind
 
 
 def _type_of(cells: pa.Array, *, from_text: bool) -> DataType | None:

@@ -1,5 +1,6 @@
 """How a file is to be read: a plain value, inferred (`inference.infer`) or written down."""
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,11 +72,21 @@ def read_as(
         found,
         Shape.LONG,
         schema,
-        source or path.name,
+        source or default_source(path),
         timezone,
         delimiter=delimiter or default_delimiter(path),
         names=names,
     )
+
+
+def default_source(path: Path) -> str:
+    """The file's name and a mark of its folder: files of one name in two folders are two sources.
+
+    >>> default_source(Path("a/t.csv")) != default_source(Path("b/t.csv"))
+    True
+    """
+    folder = hashlib.blake2b(str(path.resolve().parent).encode("utf-8", "replace"), digest_size=3).hexdigest()
+    return f"{path.name}@{folder}"
 
 
 def default_delimiter(path: Path) -> str:
