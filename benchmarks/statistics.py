@@ -40,7 +40,7 @@ def batches(items: int, ticks: int, rows: int, *, text: bool = False) -> Iterato
 
 
 def rates(rows: int, rules: Rules, *, text: bool = False) -> dict[str, int]:
-    """Rows for each second of processor time, by step, over all batches; the best of five rounds, the first of which compiles."""
+    """Rows for each second of processor time, by step; the best of five rounds, the first of which compiles."""
     given = list(batches(ITEMS, TICKS, rows, text=text))
     best: dict[str, float] = {}
     for _ in range(5):

@@ -307,3 +307,13 @@ def test_aggregates_come_back(
 @given(st.integers(1, 366 * 86_400 * 10**6))
 def test_durations_come_back(length: int) -> None:
     assert duration(write_duration(length)) == length
+
+
+def test_stars_and_tables_have_a_limit() -> None:
+    wide = TableSchema("u", tuple(Column(f"c{k}", DataType.BIGINT, nullable=False) for k in range(50)), key=("c0",))
+    catalog = Catalog(tables=(wide,))
+    places = ", ".join(f"u u{k}" for k in range(100))
+    with pytest.raises(SqlError, match="too many columns"):
+        bind(parse(f"SELECT {', '.join('*' * 500)} FROM {places}"), catalog)
+    with pytest.raises(SqlError, match="the most is 200"):
+        bind(parse("SELECT 1 FROM " + ", ".join(f"u u{k}" for k in range(201))), catalog)

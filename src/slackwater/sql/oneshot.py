@@ -34,6 +34,10 @@ _REFUSED: dict[type[exp.Expr], str] = {
     exp.Describe: "DESCRIBE is not possible; write SHOW TABLES",
 }
 
+MOST_SOURCES = 200
+"""Tables that one query may read from: looking a name up costs as many comparisons."""
+MOST_WRITTEN_OUT = 20_000
+"""Columns that the stars of one query may stand for."""
 MOST_DEPTHS = 300_000
 """An OR of about 700 comparisons, one after the other."""
 
@@ -41,6 +45,7 @@ MOST_DEPTHS = 300_000
 def bind_select(tree: exp.Expr, catalog: Catalog, text: Text) -> Select:
     """Check a query's names and put it into normal form."""
     _check_size(tree, text)
+    _check_stars(tree, catalog, text)
     with reading(text):
         # In small letters first, as names match whatever their case: `WITH A … FROM a` reads no table.
         tables = _tables(normalize_identifiers(tree.copy(), dialect=DIALECT), catalog, text)
@@ -70,6 +75,17 @@ def _check_size(tree: exp.Expr, text: Text) -> None:
             if depths > MOST_DEPTHS:
                 text.fail("the query is too tangled to look its names up; use IN for long lists of OR", tree)
         rest.extend((part, depth + 1) for part in node.iter_expressions())
+
+
+def _check_stars(tree: exp.Expr, catalog: Catalog, text: Text) -> None:
+    """Refuse queries whose stars, written out, or whose tables would be beyond all use."""
+    tables = sum(1 for _ in tree.find_all(exp.Table))
+    if tables > MOST_SOURCES:
+        text.fail(f"the query reads from {tables} places, the most is {MOST_SOURCES}", tree)
+    stars = sum(1 for _ in tree.find_all(exp.Star))
+    widest = max((len(table.columns) for table in catalog.tables), default=0)
+    if stars * max(tables, 1) * widest > MOST_WRITTEN_OUT:
+        text.fail(f"{stars} stars over {tables} tables are too many columns to write out; name those you need", tree)
 
 
 def _selection(tree: exp.Expr, catalog: Catalog, text: Text) -> Selection | None:
