@@ -4,8 +4,9 @@
 
 `local[2]`; the log, the results and Spark's checkpoint are on the current folder's file system. A *micro-batch* is from
 the moment Spark finds new records until it has noted the batch as done; what is kept can be read a little earlier.
-*Empty* has one record without rows. With rows, they go through the log into latest and history; *settling each* works
-every batch into its final place at once, otherwise that happens every 20 batches and is part of the figures.
+*Empty* is a batch of one record with which nothing is done; *empty, kept* is the same through the pipeline. With rows,
+they go through the log into latest and history; *settling each* works every batch into its final place at once,
+otherwise that happens every 20 batches and is part of the figures.
 *Control* is the smallest Spark job there is: it tells how busy the machine was.
 """
 
@@ -18,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from benchmarks import report
 from slackwater.core import Column, DataType, TableSchema
@@ -25,6 +27,7 @@ from slackwater.core.arrow import INSTANT, update_schema
 from slackwater.log import LocalLog, Record, TableDefined, Updates
 from slackwater.pipeline.session import build_session
 from slackwater.pipeline.snapshot import read_latest, snapshot
+from slackwater.pipeline.source import FORMAT, register
 from slackwater.pipeline.stream import SETTLE_BATCHES, Progress, run_pipeline
 
 QUOTES = TableSchema(
@@ -66,6 +69,33 @@ def percentiles(milliseconds: list[float]) -> dict[str, float]:
     }
 
 
+def empty(session: SparkSession, folder: Path) -> dict[str, object]:
+    """What a micro-batch over the log costs by itself."""
+    register(session)
+    done: list[int] = []
+    with LocalLog(folder / "log") as log:
+        log.append([TableDefined(QUOTES)])
+        records = session.readStream.format(FORMAT).load(str(folder / "log"))
+        stream = (
+            records.writeStream.foreachBatch(lambda batch, number: done.append(number))
+            .option("checkpointLocation", (folder / "checkpoint").as_uri())
+            .start()
+        )
+        for nth in range(WARM_UP + BATCHES):
+            while len(done) <= nth or stream.status["isTriggerActive"]:
+                time.sleep(0.001)
+            log.append([TableDefined(QUOTES)])
+        whole = durations(stream)
+        stream.stop()
+    return {"micro_batch": percentiles(whole)}
+
+
+def durations(stream: StreamingQuery) -> list[float]:
+    """How long the last micro-batches took; looking in vain is none."""
+    told = [one["durationMs"] for one in stream.recentProgress]
+    return [float(one["triggerExecution"]) for one in told if "addBatch" in one][-BATCHES:]
+
+
 def small(session: SparkSession, folder: Path, record: Callable[[int], Record], settle: int) -> dict[str, object]:
     """One batch after the other, each appended when the one before is done."""
     until_readable: list[float] = []
@@ -81,8 +111,7 @@ def small(session: SparkSession, folder: Path, record: Callable[[int], Record], 
                 until_readable.append((time.perf_counter() - appended) * 1e3)
                 while stream.status["isTriggerActive"]:
                     time.sleep(0.001)
-            done = [one for one in stream.recentProgress if one["numInputRows"]]
-            whole = [float(one["durationMs"]["triggerExecution"]) for one in done][-BATCHES:]
+            whole = durations(stream)
     return {"micro_batch": percentiles(whole), "append_to_readable": percentiles(until_readable[WARM_UP:])}
 
 
@@ -134,10 +163,12 @@ def main() -> None:
         "session_and_first_job_s": round(started, 1),
     }
     cases: dict[str, tuple[Callable[[int], Record], int]] = {
-        "empty": (lambda nth: TableDefined(QUOTES), SETTLE_BATCHES),
         "1000_rows": (lambda nth: quotes(nth * 1000, 1000), SETTLE_BATCHES),
         "1000_rows_settling_each": (lambda nth: quotes(nth * 1000, 1000), 1),
+        "empty_kept": (lambda nth: TableDefined(QUOTES), SETTLE_BATCHES),
     }
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
+        figures["empty"] = empty(session, Path(folder))
     for name, (record, settle) in cases.items():
         with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
             figures[name] = small(session, Path(folder), record, settle)

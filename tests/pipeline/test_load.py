@@ -20,6 +20,7 @@ from slackwater.pipeline.load import LoadReceipt, load
 from slackwater.pipeline.parts import Part, parts_of
 from slackwater.pipeline.snapshot import Snapshot, snapshot
 from slackwater.pipeline.stream import run_pipeline
+from slackwater.pipeline.tasks import InProcess
 from slackwater.sources import FileSource, Reading, infer, read_as
 
 if TYPE_CHECKING:
@@ -104,6 +105,8 @@ def test_loaded_and_streamed_are_the_same_sets_and_again_changes_nothing(
     assert (receipt.files, receipt.unchanged, receipt.rows, receipt.repeats) == (4, 0, 120 + 80 + 200 + 2, 0)
     assert receipt.quarantined > 50
     assert kept(snapshot(out)) == kept(through_the_log(readings, tmp_path, spark))
+    load(readings, tmp_path / "plain", InProcess(), NOW)
+    assert kept(snapshot(out)) == kept(snapshot(tmp_path / "plain"))
     files_before = sorted(snapshot(out).state.paths())
     again = load(readings, out, spark, Instant(NOW + 5))
     assert (again.files, again.unchanged, again.rows) == (4, 4, 0)
@@ -114,11 +117,11 @@ def test_of_a_file_that_grew_only_the_new_rows_count_and_the_log_goes_on(
     world: "World", spark: SparkSession, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    first = load([read_as(csv(tmp_path / "a.csv", 0, 100), SENSORS)], out, spark, NOW)
-    more = load([read_as(csv(tmp_path / "a.csv", 0, 150), SENSORS)], out, spark, NOW)
+    first = load([read_as(csv(tmp_path / "a.csv", 0, 100), SENSORS)], out, InProcess(), NOW)
+    more = load([read_as(csv(tmp_path / "a.csv", 0, 150), SENSORS)], out, InProcess(), NOW)
     assert (first.rows, more.repeats, more.accepted + more.quarantined) == (100, 100, 50)
     whole = tmp_path / "whole"
-    load([read_as(csv(tmp_path / "a.csv", 0, 150), SENSORS)], whole, spark, NOW)
+    load([read_as(csv(tmp_path / "a.csv", 0, 150), SENSORS)], whole, InProcess(), NOW)
     assert kept(snapshot(out)) == kept(snapshot(whole))
     # Other tables come by the log, into the same folder.
     history = world.history(21)
@@ -172,15 +175,15 @@ def test_damage_is_refused_and_its_surroundings_arrive(tmp_path: Path) -> None:
     assert parts_of(reading) == [Part(reading)], "a torn file is read as a whole, which says what is wrong"
 
 
-def test_what_cannot_be_loaded_is_said_before_anything_is_done(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_cannot_be_loaded_is_said_before_anything_is_done(tmp_path: Path) -> None:
     path = csv(tmp_path / "a.csv", 0, 3)
     with pytest.raises(SourceError, match="two files for table sensors are both called a"):
-        load([read_as(path, SENSORS), read_as(path, SENSORS)], tmp_path / "out", spark, NOW)
+        load([read_as(path, SENSORS), read_as(path, SENSORS)], tmp_path / "out", InProcess(), NOW)
     naive = tmp_path / "n.csv"
     naive.write_text("sensor,celsius,at\na,1.5,2026-01-01 00:00:00\na,2.5,2026-01-01 00:00:01\n")
     with pytest.raises(SourceError, match="no time zone"):
-        load([infer(naive)], tmp_path / "out", spark, NOW)
+        load([infer(naive)], tmp_path / "out", InProcess(), NOW)
     gone = replace(read_as(path, SENSORS, source="gone"), path=tmp_path / "gone.csv")
     with pytest.raises(SourceError, match="there is no file"):
-        load([read_as(path, SENSORS), gone], tmp_path / "out", spark, NOW, limits=Limits())
+        load([read_as(path, SENSORS), gone], tmp_path / "out", InProcess(), NOW, limits=Limits())
     assert not (tmp_path / "out" / "history").exists()

@@ -139,6 +139,21 @@ def test_what_cannot_go_together_is_refused_with_advice(world: "World", spark: S
     assert {table.name for table in now.tables} == {"quotes", "rooms / 1"}
 
 
+def test_a_failure_on_an_executor_is_told_in_a_sentence(world: "World", spark: SparkSession, tmp_path: Path) -> None:
+    log, out = world.history(17).write(tmp_path / "log"), tmp_path / "out"
+    out.mkdir()
+    (out / "recent").touch()
+    with (
+        run_pipeline(log, out, spark, available_now=True) as run,
+        pytest.raises(StoreError, match=r"stopped at position 0: .*recent.*start it again"),
+    ):
+        run.wait()
+    (out / "recent").unlink()
+    with run_pipeline(log, out, spark, available_now=True) as run:
+        run.wait()
+    world.check(snapshot(out), world.history(17))
+
+
 def test_a_failure_of_ours_is_raised_as_it_is(
     world: "World", spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -74,17 +74,17 @@ def learn(
 
     now = WallClock().now()
     began = time.monotonic()
+    out.mkdir(parents=True, exist_ok=True)
     told = Told(table_name, key, time_column, shape, timezone, None, types or [])
     session = build_session(master)
     ready = time.monotonic()
     try:
         with _Bar(quiet=as_json) as advance:
             rules = _Given(gap, grid, half_life, pairs)
-            course, learnt = _learn(traces, told, session, now, columns, rules, advance)
+            course, learnt = _learn(traces, told, session, now, columns, rules, advance, out)
     finally:
         session.stop()
     taken = time.monotonic() - ready
-    out.mkdir(parents=True, exist_ok=True)
     written = [_write(statistics, out, picture) for statistics in learnt.statistics.values()]
     if as_json:
         print_json(
@@ -119,9 +119,18 @@ def _learn(
     columns: str | None,
     rules: _Given,
     advance: "Callable[[Lesson], None]",
+    out: Path,
 ) -> "tuple[Course, Learnt]":
     from slackwater.pipeline.frames import history_frame
-    from slackwater.pipeline.learn import USUAL_GAP, Course, learn_files, learn_history, numeric_columns, usual_interval
+    from slackwater.pipeline.learn import (
+        USUAL_GAP,
+        Course,
+        interval_of_history,
+        learn_files,
+        learn_history,
+        numeric_columns,
+        usual_interval,
+    )
     from slackwater.pipeline.snapshot import snapshot
 
     folder = traces[0] if len(traces) == 1 and traces[0].is_dir() else None
@@ -129,9 +138,9 @@ def _learn(
         if told.table is None:
             names = ", ".join(one.name for one in snapshot(folder).tables)
             raise SourceError(f"say which table of {folder} with --table; there are {names}")
-        schema, step = snapshot(folder).table(told.table), None
-        if rules.gap is None or (rules.pairs and rules.grid is None):
-            raise SourceError("history has no interval of its own: give --gap and, for pairs, --grid in seconds")
+        kept = snapshot(folder)
+        schema = kept.table(told.table)
+        step = interval_of_history(kept.history(told.table), schema)
     else:
         readings = [how_to_read(trace, told, ()) for trace in traces]
         schema = readings[0].schema
@@ -149,8 +158,8 @@ def _learn(
         period=(_micros(rules.grid) or step or _SECOND) if rules.pairs else None,
     )
     if folder is not None:
-        return course, learn_history(history_frame(session, folder, schema.name), course, advance)
-    return course, learn_files(readings, course, session, now, advance)
+        return course, learn_history(history_frame(session, folder, schema.name), course, advance, out)
+    return course, learn_files(readings, course, session, now, advance, out)
 
 
 class _Bar:

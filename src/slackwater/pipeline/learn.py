@@ -11,16 +11,18 @@ Design
     *By time.* If a piece does not follow the one before, the trace is read again, this time dealt out by ranges of
     time and sorted inside them. That costs a shuffle; it is found out, not asked for.
 
-    The driver holds one merged summary and one piece: its memory depends on the number of items, not of rows.
+    The driver holds one merged summary and one piece (`pieces`): its memory depends on the number of items, not of
+    rows.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.admission import Seen, admit
@@ -30,16 +32,17 @@ from slackwater.core.schema import TableSchema
 from slackwater.core.types import Instant
 from slackwater.core.update import Operation
 from slackwater.pipeline.parts import Part, parts_of
+from slackwater.pipeline.pieces import Piece, pieces_of
 from slackwater.sources import FileSource, Reading
 from slackwater.statistics import Rules, Statistics, Ticks
 
 PIECES_A_CORE = 8
-"""Ranges of time dealt out to a core where the trace has to be sorted."""
+"""Stretches of time that a core gets one after the other."""
 USUAL_GAP = 20
 """A gap is this many usual intervals between two updates of an item, unless told otherwise."""
 SAMPLE_ROWS = 50_000
+BATCH_ROWS = 100_000
 
-_SENT = "column string, rows long, piece binary"
 ITEM, TIME = "$item", "$time"
 
 
@@ -80,8 +83,6 @@ class Learnt:
     statistics: dict[str, Statistics]
     rows: int = 0
     sorted_by_time: bool = False
-    total: int = 0
-    merged: int = field(default=0)
 
 
 def numeric_columns(table: TableSchema) -> tuple[str, ...]:
@@ -93,15 +94,24 @@ def usual_interval(reading: Reading, now: Instant) -> int | None:
     """The median time between two updates of an item, in microseconds, from the beginning of a file."""
     for arrival in FileSource(reading, batch_rows=SAMPLE_ROWS).arrivals():
         rows = admit(arrival, reading.schema, Seen(), now).accepted
-        if rows.num_rows == 0:
-            continue
-        ticks = Ticks.of(_items(rows, reading.schema), rows.column(EVENT_TIME), pa.array(np.zeros(rows.num_rows)))
-        steps = np.diff(ticks.times)
-        inside = np.ones(len(steps), np.bool_)
-        inside[ticks.starts[1:-1] - 1] = False
-        steps = steps[inside & (steps > 0)]
-        return int(np.median(steps)) if len(steps) else None
+        if rows.num_rows:
+            return _median_step(rows, reading.schema)
     return None
+
+
+def interval_of_history(history: ds.Dataset, table: TableSchema) -> int | None:
+    """The same for rows of *history*."""
+    rows = history.head(SAMPLE_ROWS).combine_chunks().to_batches()
+    return _median_step(rows[0], table) if rows else None
+
+
+def _median_step(rows: pa.RecordBatch, table: TableSchema) -> int | None:
+    ticks = Ticks.of(_items(rows, table), rows.column(EVENT_TIME), pa.array(np.zeros(rows.num_rows)))
+    steps = np.diff(ticks.times)
+    inside = np.ones(len(steps), np.bool_)
+    inside[ticks.starts[1:-1] - 1] = False
+    steps = steps[inside & (steps > 0)]
+    return int(np.median(steps)) if len(steps) else None
 
 
 def learn_files(
@@ -110,67 +120,65 @@ def learn_files(
     session: SparkSession,
     now: Instant,
     progress: Callable[[Lesson], None] | None = None,
+    scratch: Path | None = None,
 ) -> Learnt:
-    """Learn from files that belong to one table."""
+    """Learn from files that belong to one table; `scratch` as in `pieces_of`."""
     for reading in readings:
         if reading.lacks_timezone:
             raise SourceError(f"times in {reading.path} carry no time zone: say which, for example UTC")
     parts = tuple(part for reading in readings for part in parts_of(reading))
-    numbers = session.range(0, len(parts), 1, len(parts))
+    tasks = min(len(parts), _pieces(session))
+    numbers = session.range(0, len(parts), 1, tasks)
     read = _Reading(parts, course, now)
-    return _learn(
-        numbers.mapInArrow(_Summarise(course, read), _SENT), len(parts), lambda: read.frame(numbers), course, progress
-    )
+    try:
+        return _merged(numbers, tasks, _Summarise(course, read), progress, scratch)
+    except StatisticsError:
+        return _by_time(read.frame(numbers), course, progress, scratch)
 
 
-def learn_history(history: DataFrame, course: Course, progress: Callable[[Lesson], None] | None = None) -> Learnt:
+def learn_history(
+    history: DataFrame,
+    course: Course,
+    progress: Callable[[Lesson], None] | None = None,
+    scratch: Path | None = None,
+) -> Learnt:
     """Learn from *history*, which has no order: its rows are dealt out by time."""
     kept = history.filter(history[OPERATION] == int(Operation.UPSERT))
-    ticks = kept.mapInArrow(_Ticks(course), _ticks_schema(course))
-    return _by_time(ticks, course, progress)
+    return _by_time(kept.mapInArrow(_Ticks(course), _ticks_schema(course)), course, progress, scratch)
 
 
-def _learn(
-    pieces: DataFrame,
-    total: int,
-    again: Callable[[], DataFrame],
-    course: Course,
-    progress: Callable[[Lesson], None] | None,
+def _pieces(session: SparkSession) -> int:
+    return max(2, session.sparkContext.defaultParallelism * PIECES_A_CORE)
+
+
+def _by_time(
+    ticks: DataFrame, course: Course, progress: Callable[[Lesson], None] | None, scratch: Path | None
 ) -> Learnt:
-    try:
-        return _merged(pieces, course, total, progress, sorted_by_time=False)
-    except StatisticsError:
-        return _by_time(again(), course, progress)
-
-
-def _by_time(ticks: DataFrame, course: Course, progress: Callable[[Lesson], None] | None) -> Learnt:
-    session = ticks.sparkSession
-    count = max(2, session.sparkContext.defaultParallelism * PIECES_A_CORE)
+    count = _pieces(ticks.sparkSession)
     # Whole bins of the similarity's grid stay together: a bin must not be cut between two pieces.
     bin_ = (ticks[TIME] / (course.period or 1)).cast("long")
     dealt = ticks.withColumn("$bin", bin_).repartitionByRange(count, "$bin").sortWithinPartitions(TIME, ITEM)
-    pieces = dealt.drop("$bin").mapInArrow(_Summarise(course, None), _SENT)
-    return _merged(pieces, course, count, progress, sorted_by_time=True)
+    learnt = _merged(dealt.drop("$bin"), count, _Summarise(course, None), progress, scratch)
+    learnt.sorted_by_time = True
+    return learnt
 
 
 def _merged(
-    pieces: DataFrame,
-    course: Course,
+    frame: DataFrame,
     total: int,
+    summarise: "_Summarise",
     progress: Callable[[Lesson], None] | None,
-    *,
-    sorted_by_time: bool,
+    scratch: Path | None,
 ) -> Learnt:
-    learnt = Learnt({column: course.begin(column) for column in course.columns}, 0, sorted_by_time, total)
-    for sent in pieces.toLocalIterator(prefetchPartitions=True):
-        if sent["piece"] is None:
-            raise StatisticsError(sent["column"])
-        learnt.statistics[sent["column"]].merge(Statistics.from_bytes(bytes(sent["piece"])))
-        if sent["column"] == course.columns[-1]:
-            learnt.rows += sent["rows"]
-            learnt.merged += 1
+    course = summarise.course
+    learnt = Learnt({column: course.begin(column) for column in course.columns})
+    with pieces_of(frame, total, summarise, scratch) as pieces:
+        for merged, piece in enumerate(pieces, 1):
+            for statistics, summary in zip(learnt.statistics.values(), piece.summaries, strict=True):
+                statistics.merge(Statistics.from_bytes(summary))
+            learnt.rows += piece.rows
             if progress is not None:
-                progress(Lesson(learnt.merged, total, learnt.rows))
+                progress(Lesson(merged, total, learnt.rows))
     return learnt
 
 
@@ -208,30 +216,31 @@ class _Ticks:
 
 @dataclass(frozen=True)
 class _Summarise:
-    """One piece for each column and task; a task whose rows are not in order says so instead."""
+    """One piece for each task: rows as they come, or the parts of files whose numbers come."""
 
     course: Course
     read: _Reading | None
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Piece:
         pieces = {column: self.course.begin(column) for column in self.course.columns}
         rows = 0
-        try:
-            for batch in self.read(batches) if self.read is not None else batches:
-                rows += batch.num_rows
-                for column, piece in pieces.items():
-                    piece.update(Ticks.from_arrow(batch, ITEM, TIME, column))
-        except StatisticsError as error:
-            yield _sent([{"column": str(error), "rows": 0, "piece": None}])
-            return
-        yield _sent([{"column": column, "rows": rows, "piece": piece.to_bytes()} for column, piece in pieces.items()])
+        for batch in _larger(self.read(batches) if self.read is not None else batches):
+            rows += batch.num_rows
+            for column, piece in pieces.items():
+                piece.update(Ticks.from_arrow(batch, ITEM, TIME, column))
+        return Piece(rows, tuple(piece.to_bytes() for piece in pieces.values()))
 
 
-def _sent(rows: list[Mapping[str, Any]]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist(
-        [dict(row) for row in rows],
-        schema=pa.schema([("column", pa.string()), ("rows", pa.int64()), ("piece", pa.binary())]),
-    )
+def _larger(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in fewer batches: each costs a part for its items."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(one.num_rows for one in held) >= BATCH_ROWS:
+            yield pa.concat_batches(held)
+            held.clear()
+    if held:
+        yield pa.concat_batches(held)
 
 
 def _as_ticks(rows: pa.RecordBatch, course: Course) -> pa.RecordBatch:

@@ -70,7 +70,7 @@ class LoadReceipt:
 def load(
     readings: Sequence[Reading],
     out_folder: Path | str,
-    session: SparkSession,
+    where: SparkSession | Runner,
     now: Instant,
     *,
     limits: Limits | None = None,
@@ -78,10 +78,12 @@ def load(
 ) -> LoadReceipt:
     """Load files into a folder of latest, history and quarantine; doing it again changes nothing.
 
-    `now` is the moment of admission. `progress` is called after each wave.
+    `where` it runs is a Spark session, or `InProcess()` for files that are not worth one. `now` is the moment of
+    admission. `progress` is called after each wave.
     """
     _check(readings)
-    receipt, run = LoadReceipt(), OnSpark(session)
+    receipt = LoadReceipt()
+    run = OnSpark(where) if isinstance(where, SparkSession) else where
     with Store(Path(out_folder).absolute()) as store:
         for wave in _waves(_files(store.state.settled, readings)):
             receipt = _take(store, run, wave, now, limits or Limits(), receipt)

@@ -6,6 +6,7 @@ from typing import TypeAlias
 import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql.types import BinaryType, StructField, StructType
 
 from slackwater.core.schema import TableSchema
 from slackwater.pipeline.layout import Kind
@@ -69,7 +70,8 @@ class Admitted(msgspec.Struct, frozen=True, tag=True):
 Report: TypeAlias = Covered | Defined | Dropped | Kept | Dated | Folded | Admitted
 
 _COLUMN = pa.schema([pa.field("report", pa.binary())])
-SPARK_COLUMN = "report binary"
+SPARK_COLUMN = StructType([StructField("report", BinaryType())])
+"""A value, not text: Spark would parse the text anew for every micro-batch."""
 
 
 def as_rows(reports: Iterable[Report]) -> Iterator[pa.RecordBatch]:

@@ -44,12 +44,25 @@ def build_session(
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    if one_machine:
+        _without_checksum_files(session)
     if not _LOCAL.fullmatch(master):
         # Executors fetch it when they start, which may be at any time: it stays for as long as this process.
         folder = tempfile.mkdtemp(prefix="slackwater-")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         session.sparkContext.addPyFile(str(packed(Path(folder))))
     return session
+
+
+def _without_checksum_files(session: SparkSession) -> None:
+    """Have Hadoop write no `.crc` beside each file: it starts `chmod` as a process for every file it makes.
+
+    There is no setting for it; the file system is one object for the whole process.
+    """
+    java = session._jvm
+    assert java is not None
+    files = java.org.apache.hadoop.fs.FileSystem.get(java.java.net.URI("file:///"), session._jsc.hadoopConfiguration())
+    files.setWriteChecksum(False)
 
 
 def packed(folder: Path) -> Path:

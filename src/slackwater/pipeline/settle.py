@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
 
 from slackwater.pipeline import compaction
 from slackwater.pipeline.columns import STORED_QUARANTINE, stored_updates
@@ -24,7 +25,7 @@ from slackwater.pipeline.layout import Kind, ParquetFile, aligned_table, made_fr
 from slackwater.pipeline.manifest import Bucket, DataFile, DatedFile, RecentFile, Settled, State, TableState
 from slackwater.pipeline.reports import Dated, Folded, Report
 from slackwater.pipeline.store import Store
-from slackwater.pipeline.tasks import Runner, Task
+from slackwater.pipeline.tasks import OnSpark, Runner, Task
 
 TASK_ROWS = 500_000
 """Recent rows that one task works in."""
@@ -102,8 +103,9 @@ def settle(store: Store, run: Runner, *, thorough: bool = False) -> None:
         commit_settled(store, settled, recent=())
 
 
-def compact(folder: Path | str, run: Runner) -> None:
+def compact(folder: Path | str, where: SparkSession | Runner) -> None:
     """Settle everything and leave as few files for each table and date as there can be."""
+    run = OnSpark(where) if isinstance(where, SparkSession) else where
     with Store(Path(folder).absolute()) as store:
         settle(store, run, thorough=True)
         settle(store, run, thorough=True)

@@ -6,6 +6,7 @@ the manifest's, so nothing happens. If it dies earlier, the manifest knows nothi
 writes the same files again. The position in the manifest is the only truth: Spark's checkpoint may even be lost.
 """
 
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -40,6 +41,19 @@ class Progress:
     rows: int
     seconds: float
     settling: float
+
+
+_RAISED = re.compile(r"^(?:\w+\.)*\w*(?:Error|Gone|Corrupt|Locked): (.+)$", re.MULTILINE)
+
+
+def gist(text: str) -> str:
+    """The one sentence in a failure as Spark tells it: what a Python worker raised last, else the first line.
+
+    >>> gist("Job aborted\\nTraceback (most recent call last):\\nOSError: [Errno 28] No space left on device\\n at x.y")
+    '[Errno 28] No space left on device'
+    """
+    raised = _RAISED.findall(text)
+    return str(raised[-1]) if raised else text.strip().split("\n", 1)[0]
 
 
 class Pipeline:
@@ -170,9 +184,14 @@ class Pipeline:
             now = time.monotonic()
             self._progress(Progress(store.state.position, rows, now - began, now - taken))
 
-    def _reason(self, error: Exception) -> BaseException:
-        """What we raised ourselves, else what Spark says."""
-        return self._failure if isinstance(self._failure, SlackwaterError) else error
+    def _reason(self, error: Exception) -> SlackwaterError:
+        """What we raised ourselves, else the sentence that Spark's many lines come down to."""
+        if isinstance(self._failure, SlackwaterError):
+            return self._failure
+        return StoreError(
+            f"the pipeline stopped at position {self.position}: {gist(str(error))}; what was committed is kept, "
+            f"start it again to go on"
+        )
 
 
 def run_pipeline(
