@@ -38,8 +38,11 @@ from slackwater.log import (
     MemoryStore,
     Quarantined,
     Record,
+    Registered,
     TableDefined,
     TableDropped,
+    TimePassed,
+    Unregistered,
     Updates,
 )
 
@@ -160,6 +163,18 @@ def test_a_batch_occupies_a_position_for_each_row_and_anything_else_one(world: W
         assert [(entry.first, entry.end) for entry in entries] == [(0, 1), (1, 6), (6, 9), (9, 10)]
         kinds = [TableDefined, Updates, Quarantined, TableDropped]
         assert [type(entry.record) for entry in entries] == kinds
+
+
+def test_queries_and_time_come_back_as_they_were(world: World) -> None:
+    records = [
+        Registered("quotes", "SELECT SUM(price) FROM quotes WITHIN 5", "ann", "total"),
+        Registered("quotes", "SELECT SUM(price) FROM quotes WITHIN 4", "ann", "total", number=0, epoch=1),
+        TimePassed(Instant(17)),
+        Unregistered("quotes", 0),
+    ]
+    with world.open() as log:
+        assert log.append(records) == 4
+        assert [entry.record for entry in log.read(Position(0))] == records
 
 
 def test_positions_have_no_holes_over_many_appends_and_openings(world: World) -> None:

@@ -35,6 +35,9 @@ class RecordKind(IntEnum):
     QUARANTINED = 2
     TABLE = 3
     DROPPED_TABLE = 4
+    REGISTERED = 5
+    UNREGISTERED = 6
+    TIME = 7
 
 
 CATALOG_KINDS = frozenset({RecordKind.TABLE, RecordKind.DROPPED_TABLE})
@@ -71,7 +74,41 @@ class TableDropped:
     table: str
 
 
-Record: TypeAlias = Updates | Quarantined | TableDefined | TableDropped
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A standing query is kept from here on: its text in normal form, and whose it is.
+
+    A query is known by its `number`, which is the position of its first registration; None means this one. A later
+    record with that number replaces the query under a higher plan `epoch`. `name` is what its owner calls it.
+    """
+
+    table: str
+    text: str
+    owner: str
+    name: str | None = None
+    number: int | None = None
+    epoch: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Unregistered:
+    """A standing query is no longer kept."""
+
+    table: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimePassed:
+    """It is this late, for queries that depend on it."""
+
+    time: Instant
+
+
+Record: TypeAlias = Updates | Quarantined | TableDefined | TableDropped | Registered | Unregistered | TimePassed
+
+_EVERY_TABLE = "*"
+"""The subject of records that are about no table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +153,12 @@ def encode(record: Record) -> Encoded:
             return Encoded(1, RecordKind.TABLE, _subject(schema.name), (msgspec.json.encode(_plain(schema)),))
         case TableDropped(table):
             return Encoded(1, RecordKind.DROPPED_TABLE, _subject(table), ())
+        case Registered(table):
+            return Encoded(1, RecordKind.REGISTERED, _subject(table), (msgspec.json.encode(record),))
+        case Unregistered(table):
+            return Encoded(1, RecordKind.UNREGISTERED, _subject(table), (msgspec.json.encode(record),))
+        case TimePassed():
+            return Encoded(1, RecordKind.TIME, _EVERY_TABLE, (msgspec.json.encode(record),))
 
 
 def decode(stored: Stored) -> Record:
@@ -238,4 +281,7 @@ _DECODERS: dict[RecordKind, Callable[[Stored], Record]] = {
     RecordKind.QUARANTINED: lambda stored: Quarantined(stored.subject, _from_ipc(stored)),
     RecordKind.TABLE: lambda stored: TableDefined(_schema(msgspec.json.decode(stored.body, type=_PlainTable))),
     RecordKind.DROPPED_TABLE: lambda stored: TableDropped(stored.subject),
+    RecordKind.REGISTERED: lambda stored: msgspec.json.decode(stored.body, type=Registered),
+    RecordKind.UNREGISTERED: lambda stored: msgspec.json.decode(stored.body, type=Unregistered),
+    RecordKind.TIME: lambda stored: msgspec.json.decode(stored.body, type=TimePassed),
 }

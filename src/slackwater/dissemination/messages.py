@@ -1,0 +1,181 @@
+"""What a client and a node say to each other: the vocabulary of every transport.
+
+Mathematics
+    All subscriptions of a connection form one *session*. The node keeps for it a set of *facts*: the last value of
+    each query, the last row of each (query, key). A `Frame` carries facts and says three things about itself: it
+    begins where frame `base` ended, it ends the session's state at `sequence`, and with it everything subscribed is
+    right as of the log position `as_of`. Facts are states and not differences. So a frame may be applied by whoever
+    has applied any frame from `base` to before `sequence`, twice is once, and a lost frame is made good by one that
+    reaches back further and holds only the last fact of each kind: the state is sent, never the backlog.
+
+    The lease is measured on the client's clock alone. `Ack` carries that clock's reading, frames give back the latest
+    one the node has seen (`heard`), and until `heard + lease` the client may rely on the node being there. No delay on
+    the way can lengthen it. A node that holds anything back from a session gives back no newer reading.
+
+Encoding
+    One MessagePack array a message, headed by its tag, or the same as JSON text. The payload of a snapshot is encoded
+    once for all who get it (`msgspec.Raw`). Whatever comes from outside is checked by type and size before anything
+    is done with it.
+"""
+
+from typing import TypeAlias
+
+import msgspec
+
+VERSION = 1
+"""Raised when a message changes its meaning; `Open` says which one the client speaks."""
+
+WireScalar: TypeAlias = bool | int | float | str | None
+WireRow: TypeAlias = tuple[WireScalar, ...]
+
+
+class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """Anything that is sent."""
+
+
+# What a client says.
+
+
+class Open(Message, frozen=True, tag="open"):
+    """Begins a session. `after`: nothing as of an earlier position may be sent; the client's resume token."""
+
+    version: int
+    after: int
+    clock: int
+
+
+class Subscribe(Message, frozen=True, tag="subscribe"):
+    """Wants a standing query, by its text or by the name of one that is there; `ref` is the client's number for it.
+
+    `held`: the position as of which the client still holds the rows, so that only what changed since needs sending;
+    None where it holds nothing.
+    """
+
+    ref: int
+    sql: str
+    held: int | None = None
+
+
+class Unsubscribe(Message, frozen=True, tag="unsubscribe"):
+    """Wants it no longer."""
+
+    ref: int
+
+
+class Ack(Message, frozen=True, tag="ack"):
+    """All up to frame `sequence` was applied; sent three times a lease, and at once when a frame is missing."""
+
+    sequence: int
+    clock: int
+    missing: bool = False
+
+
+# What a node says.
+
+
+class Welcome(Message, frozen=True, tag="welcome"):
+    """The session is open. `generation` rises with every start of the node; times are microseconds."""
+
+    session: str
+    node: str
+    generation: int
+    lease: int
+    version: int = VERSION
+
+
+class Subscribed(Message, frozen=True, tag="subscribed"):
+    """The fact that `ref` is query `query` under plan `epoch`; one number has no `columns`, but a bound."""
+
+    ref: int
+    query: int
+    epoch: int
+    columns: tuple[str, ...]
+    types: tuple[str, ...]
+    key: tuple[str, ...]
+    within: float
+    fidelity: float
+
+
+class Refused(Message, frozen=True, tag="refused"):
+    """The fact that `ref` cannot be had, and why."""
+
+    ref: int
+    why: str
+
+
+class Value(Message, frozen=True, tag="value"):
+    """The fact that the aggregate stands here; None where it has no value, as the average of no rows."""
+
+    query: int
+    epoch: int
+    value: float | None
+
+
+class Upsert(Message, frozen=True, tag="upsert"):
+    """The fact that this row is in the answer."""
+
+    query: int
+    epoch: int
+    key: WireRow
+    row: WireRow
+
+
+class Delete(Message, frozen=True, tag="delete"):
+    """The fact that no row with this key is in the answer."""
+
+    query: int
+    epoch: int
+    key: WireRow
+
+
+class Snapshot(Message, frozen=True, tag="snapshot"):
+    """The fact that these and no others are the rows of the answer.
+
+    `rows` is an encoded list of [key, row] pairs, `digest` the hexadecimal BLAKE2b (16 bytes) of those bytes.
+    """
+
+    query: int
+    epoch: int
+    rows: msgspec.Raw
+    count: int
+    digest: str
+
+
+class Suspended(Message, frozen=True, tag="suspended"):
+    """The fact that the guarantee of a query does not hold for now."""
+
+    query: int
+    epoch: int
+    why: str
+
+
+class Resumed(Message, frozen=True, tag="resumed"):
+    """The fact that it holds again."""
+
+    query: int
+    epoch: int
+
+
+Fact: TypeAlias = Subscribed | Refused | Value | Upsert | Delete | Snapshot | Suspended | Resumed
+
+
+class Frame(Message, frozen=True, tag="frame"):
+    """Facts, and as of when all is right with them; without facts it is a heartbeat."""
+
+    session: str
+    base: int
+    sequence: int
+    as_of: int
+    heard: int
+    facts: tuple[Fact, ...] = ()
+
+
+class Goodbye(Message, frozen=True, tag="goodbye"):
+    """The session is over, and why. `again`: whether it makes sense to come back."""
+
+    why: str
+    again: bool = True
+
+
+FromClient: TypeAlias = Open | Subscribe | Unsubscribe | Ack
+FromNode: TypeAlias = Welcome | Frame | Goodbye
