@@ -166,7 +166,7 @@ def test_a_batch_occupies_a_position_for_each_row_and_anything_else_one(world: W
 
 
 def test_queries_and_time_come_back_as_they_were(world: World) -> None:
-    records = [
+    records: list[Record] = [
         Registered("quotes", "SELECT SUM(price) FROM quotes WITHIN 5", "ann", "total"),
         Registered("quotes", "SELECT SUM(price) FROM quotes WITHIN 4", "ann", "total", number=0, epoch=1),
         TimePassed(Instant(17)),
@@ -468,6 +468,8 @@ class LogMachine(RuleBasedStateMachine):
                 return [f"table {len(schema.columns)}"]
             case TableDropped():
                 return ["dropped"]
+            case _:
+                raise AssertionError(f"never appended: {entry.record}")
 
     @rule(sizes=st.lists(st.integers(1, 40), min_size=1, max_size=4))
     def append_updates(self, sizes: list[int]) -> None:

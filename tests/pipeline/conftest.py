@@ -147,7 +147,9 @@ def _plain(column: pa.ChunkedArray) -> list[object]:
 
 def check(now: Snapshot, history: History) -> None:
     """Everything that is kept is what should be, and nothing else."""
-    for table in (QUOTES, ROOMS):
+    defined = [record.schema for record in history.records if isinstance(record, TableDefined)]
+    assert {table.name for table in now.tables} == {table.name for table in defined}
+    for table in defined:
         assert latest_rows(now, table) == history.latest(table)
         assert history_rows(now, table) == history.updates(table)
     assert sorted(now.quarantine().to_table().column("row").to_pylist()) == history.refused()
