@@ -14,7 +14,9 @@ A message says what was expected, what came and what to do about it.
     │   ├── LogLocked            another process writes this log
     │   └── PositionGone         asked for what retention has dropped, or what is not written yet
     ├── StoreError               what is kept of the log: latest, history, quarantine
+    ├── ProtocolError            a message between client and node that cannot be understood
     ├── StatisticsError          summaries that do not fit together, or a statistics file that cannot be read
+    │   └── TooManyItems         the similarity of all pairs would need too much memory
     └── MissingPart              an extra or a program that is not installed
 """
 
@@ -76,8 +78,16 @@ class StatisticsError(SlackwaterError):
     """Summaries that cannot be updated, merged or read as asked."""
 
 
+class TooManyItems(StatisticsError):
+    """All pairs of so many items would not fit into memory."""
+
+
 class StoreError(SlackwaterError):
     """The folder of latest, history and quarantine cannot do what was asked."""
+
+
+class ProtocolError(SlackwaterError):
+    """A message that is too large, is none of those that are spoken, or says what cannot be."""
 
 
 class MissingPart(SlackwaterError):

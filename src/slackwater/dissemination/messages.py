@@ -18,13 +18,15 @@ Encoding
     is done with it.
 """
 
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
 
 VERSION = 1
 """Raised when a message changes its meaning; `Open` says which one the client speaks."""
 
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+"""A number that both encodings can carry, whoever made it up."""
 WireScalar: TypeAlias = bool | int | float | str | None
 WireRow: TypeAlias = tuple[WireScalar, ...]
 
@@ -39,9 +41,9 @@ class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
 class Open(Message, frozen=True, tag="open"):
     """Begins a session. `after`: nothing as of an earlier position may be sent; the client's resume token."""
 
-    version: int
-    after: int
-    clock: int
+    version: Count
+    after: Count
+    clock: Count
 
 
 class Subscribe(Message, frozen=True, tag="subscribe"):
@@ -51,22 +53,22 @@ class Subscribe(Message, frozen=True, tag="subscribe"):
     None where it holds nothing.
     """
 
-    ref: int
+    ref: Count
     sql: str
-    held: int | None = None
+    held: Count | None = None
 
 
 class Unsubscribe(Message, frozen=True, tag="unsubscribe"):
-    """Wants it no longer."""
+    """Wants it no longer. Repeated, as `Subscribe` is, until a fact about `ref` has come: `Refused` in this case."""
 
-    ref: int
+    ref: Count
 
 
 class Ack(Message, frozen=True, tag="ack"):
     """All up to frame `sequence` was applied; sent three times a lease, and at once when a frame is missing."""
 
-    sequence: int
-    clock: int
+    sequence: Count
+    clock: Count
     missing: bool = False
 
 
@@ -74,21 +76,25 @@ class Ack(Message, frozen=True, tag="ack"):
 
 
 class Welcome(Message, frozen=True, tag="welcome"):
-    """The session is open. `generation` rises with every start of the node; times are microseconds."""
+    """The session is open. `generation` rises with every start of the node; times are microseconds.
+
+    `clock` is that of the `Open` it answers: a late answer to an earlier one is not mistaken for this one's.
+    """
 
     session: str
     node: str
-    generation: int
-    lease: int
+    generation: Count
+    lease: Count
+    clock: Count
     version: int = VERSION
 
 
 class Subscribed(Message, frozen=True, tag="subscribed"):
     """The fact that `ref` is query `query` under plan `epoch`; one number has no `columns`, but a bound."""
 
-    ref: int
-    query: int
-    epoch: int
+    ref: Count
+    query: Count
+    epoch: Count
     columns: tuple[str, ...]
     types: tuple[str, ...]
     key: tuple[str, ...]
@@ -99,23 +105,23 @@ class Subscribed(Message, frozen=True, tag="subscribed"):
 class Refused(Message, frozen=True, tag="refused"):
     """The fact that `ref` cannot be had, and why."""
 
-    ref: int
+    ref: Count
     why: str
 
 
 class Value(Message, frozen=True, tag="value"):
     """The fact that the aggregate stands here; None where it has no value, as the average of no rows."""
 
-    query: int
-    epoch: int
+    query: Count
+    epoch: Count
     value: float | None
 
 
 class Upsert(Message, frozen=True, tag="upsert"):
     """The fact that this row is in the answer."""
 
-    query: int
-    epoch: int
+    query: Count
+    epoch: Count
     key: WireRow
     row: WireRow
 
@@ -123,8 +129,8 @@ class Upsert(Message, frozen=True, tag="upsert"):
 class Delete(Message, frozen=True, tag="delete"):
     """The fact that no row with this key is in the answer."""
 
-    query: int
-    epoch: int
+    query: Count
+    epoch: Count
     key: WireRow
 
 
@@ -134,26 +140,26 @@ class Snapshot(Message, frozen=True, tag="snapshot"):
     `rows` is an encoded list of [key, row] pairs, `digest` the hexadecimal BLAKE2b (16 bytes) of those bytes.
     """
 
-    query: int
-    epoch: int
+    query: Count
+    epoch: Count
     rows: msgspec.Raw
-    count: int
+    count: Count
     digest: str
 
 
 class Suspended(Message, frozen=True, tag="suspended"):
     """The fact that the guarantee of a query does not hold for now."""
 
-    query: int
-    epoch: int
+    query: Count
+    epoch: Count
     why: str
 
 
 class Resumed(Message, frozen=True, tag="resumed"):
     """The fact that it holds again."""
 
-    query: int
-    epoch: int
+    query: Count
+    epoch: Count
 
 
 Fact: TypeAlias = Subscribed | Refused | Value | Upsert | Delete | Snapshot | Suspended | Resumed
@@ -163,10 +169,10 @@ class Frame(Message, frozen=True, tag="frame"):
     """Facts, and as of when all is right with them; without facts it is a heartbeat."""
 
     session: str
-    base: int
-    sequence: int
-    as_of: int
-    heard: int
+    base: Count
+    sequence: Count
+    as_of: Count
+    heard: Count
     facts: tuple[Fact, ...] = ()
 
 

@@ -1,0 +1,1 @@
+"""The library that people import: connect, subscribe, ask once."""

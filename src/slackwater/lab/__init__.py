@@ -1,0 +1,1 @@
+"""Simulated clock, network and world: the whole system in one thread, from one seed."""

@@ -1,0 +1,42 @@
+"""What a serving node allows, and how long it waits. All times are microseconds."""
+
+from dataclasses import dataclass
+
+_SECOND = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The numbers that an operator of a node may choose.
+
+    Between two readings of its clock that a client gets back there pass at most a third of a lease, until its next
+    acknowledgement, a heartbeat and the way there and back. The heartbeat must leave room for that way.
+    """
+
+    lease: int = 5 * _SECOND
+    heartbeat: int = 1_250_000
+    silence: int = 15 * _SECOND
+    """A connection is closed when its client has not been heard of for this long."""
+    grace: int = 60 * _SECOND
+    """A query without a name is dropped when nobody has subscribed to it for this long."""
+    append_again: int = 5 * _SECOND
+    """What was to be appended to the log and has not turned up there is appended again after this long."""
+    retransmit_again: int = 200_000
+    """A session that misses frames is answered at most this often."""
+    most_sessions: int = 10_000
+    most_subscriptions: int = 10_000
+    """Of one principal, over all its sessions."""
+    most_statement: int = 65_536
+    """Bytes of a statement."""
+    most_held: int = 10_000
+    """Facts held for one session; more than that is dropped and the whole state is sent instead."""
+    most_rows: int = 1_000_000
+    """Rows of the answer of one selection."""
+    most_recent: int = 10_000
+    """Keys of a selection whose last change is remembered, so that who comes back needs no snapshot."""
+
+    def __post_init__(self) -> None:
+        if not 0 < 2 * self.heartbeat <= self.lease:
+            raise ValueError(f"a heartbeat ({self.heartbeat}) must come at least twice a lease ({self.lease})")
+        if self.silence < self.lease:
+            raise ValueError(f"silence ({self.silence}) must not be shorter than a lease ({self.lease})")
