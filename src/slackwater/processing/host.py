@@ -1,0 +1,199 @@
+"""The host of operators: tables, standing queries, and which operator keeps which.
+
+A host is handed the records of a log one after the other, each with the position at its end, and has no other input:
+its state is a function of the log and of where the batches were cut. It does no I/O. A node drives it from its log, a
+Spark executor from a micro-batch, the simulator from a script.
+
+>>> from slackwater.core import Aggregate, AggregateFunction, Bound, Column, DataType, Instant, Origin, Position
+>>> from slackwater.core import TableSchema, Update
+>>> from slackwater.core.arrow import to_batch
+>>> columns = (Column("room", DataType.TEXT, nullable=False), Column("celsius", DataType.DOUBLE))
+>>> rooms = TableSchema("rooms", columns, key=("room",))
+>>> host = Host()
+>>> host.define(rooms, Position(1))
+>>> host.register(1, Aggregate("rooms", AggregateFunction.AVG, "celsius", Bound(0.5)), Position(2)).value
+>>> for position, celsius in enumerate([20.0, 20.4, 20.6], start=3):
+...     batch = to_batch(rooms, [Update("rooms", ("a", celsius), Instant(position), Origin("sensor", position))])
+...     said = host.apply("rooms", batch, Position(position))
+...     print(celsius, said.values.values.tolist() if said.values else "nothing to say")
+20.0 [20.0]
+20.4 nothing to say
+20.6 [20.6]
+"""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+import numpy as np
+import pyarrow as pa
+
+from slackwater.core.errors import NotSupported, SchemaError, StoreError
+from slackwater.core.query import StandingQuery
+from slackwater.core.schema import TableSchema
+from slackwater.core.types import Instant, Position
+from slackwater.processing import state
+from slackwater.processing.base import Answer, Notifications, Operator, Rows, Values
+from slackwater.processing.latest import LatestTable
+from slackwater.processing.plain import PlainAggregates, PlainSelections
+from slackwater.processing.queries import check_query, plain_query, query_of
+
+
+def operators() -> tuple[Operator, ...]:
+    """The operators a host has unless it is told otherwise; the first that accepts a query keeps it."""
+    return (PlainAggregates(), PlainSelections())
+
+
+class Host:
+    """Tables and standing queries at one position of a log."""
+
+    def __init__(self, kept_by: Sequence[Operator] | None = None) -> None:
+        self._operators = tuple(operators() if kept_by is None else kept_by)
+        self._tables: dict[str, LatestTable] = {}
+        self._queries: dict[int, StandingQuery] = {}
+        self._keepers: dict[int, Operator] = {}
+        self._position = Position(0)
+
+    @property
+    def position(self) -> Position:
+        """The end of what has been applied."""
+        return self._position
+
+    @property
+    def tables(self) -> Mapping[str, TableSchema]:
+        """The tables there are."""
+        return {name: table.schema for name, table in self._tables.items()}
+
+    @property
+    def queries(self) -> Mapping[int, StandingQuery]:
+        """The standing queries by number."""
+        return MappingProxyType(self._queries)
+
+    def query(self, number: int) -> StandingQuery:
+        """The standing query of this number."""
+        try:
+            return self._queries[number]
+        except KeyError:
+            raise StoreError(f"there is no standing query {number}; it was never registered, or was dropped") from None
+
+    def latest(self, table: str) -> LatestTable:
+        """The latest state of a table."""
+        try:
+            return self._tables[table]
+        except KeyError:
+            known = ", ".join(sorted(self._tables)) or "none"
+            raise SchemaError(f"there is no table {table!r}; the tables are: {known}") from None
+
+    def define(self, schema: TableSchema, position: Position) -> None:
+        """A table is made, or gets more columns."""
+        self._check_order(position)
+        if schema.name in self._tables:
+            self._tables[schema.name].widen(schema)
+        else:
+            self._tables[schema.name] = LatestTable(schema)
+        self._position = position
+
+    def drop(self, table: str, position: Position) -> None:
+        """A table goes; it must not have queries standing on it."""
+        self._check_order(position)
+        self.latest(table)
+        standing = sorted(number for number, query in self._queries.items() if query.table == table)
+        if standing:
+            some = ", ".join(map(str, standing[:10])) + (", …" if len(standing) > 10 else "")
+            raise SchemaError(
+                f"table {table} cannot be dropped: {len(standing)} standing "
+                f"{'query reads' if len(standing) == 1 else 'queries read'} it ({some}); drop them first"
+            )
+        del self._tables[table]
+        self._position = position
+
+    def register(self, number: int, query: StandingQuery, position: Position) -> Answer:
+        """Keep a query from now on; one of the same number is replaced."""
+        self._check_order(position)
+        latest = self.latest(query.table)
+        check_query(query, latest.schema)
+        keeper = next((operator for operator in self._operators if operator.accepts(query)), None)
+        if keeper is None:
+            raise NotSupported(f"no operator keeps queries of the kind {type(query).__name__}")
+        former = self._keepers.get(number)
+        if former is not None and former is not keeper:
+            former.unregister(number, position)
+        answer = keeper.register(number, query, latest, position)
+        self._queries[number], self._keepers[number] = query, keeper
+        self._position = position
+        return answer
+
+    def unregister(self, number: int, position: Position) -> None:
+        """Forget a query; forgetting one that is not there does nothing."""
+        self._check_order(position)
+        if number in self._queries:
+            self._keepers.pop(number).unregister(number, position)
+            del self._queries[number]
+        self._position = position
+
+    def apply(self, table: str, batch: pa.RecordBatch, position: Position) -> Notifications:
+        """Take a batch of updates in; what comes back is right as of `position`."""
+        self._check_order(position)
+        latest = self.latest(table)
+        changes = latest.fold(batch)
+        self._position = position
+        if not len(changes):
+            return Notifications(position)
+        return merged([operator.apply(changes, latest, position) for operator in self._operators], position)
+
+    def advance(self, time: Instant, position: Position) -> Notifications:
+        """Let time pass."""
+        self._check_order(position)
+        self._position = position
+        return merged([operator.advance(time, position) for operator in self._operators], position)
+
+    def answer(self, number: int) -> Answer:
+        """What has been said of a query so far: what a new subscriber is told."""
+        query = self.query(number)
+        return self._keepers[number].answer(number, self._tables[query.table])
+
+    def snapshot(self) -> bytes:
+        """The whole state."""
+        return state.pack(
+            "host",
+            {
+                "position": self._position,
+                "tables": [self._tables[name].snapshot() for name in sorted(self._tables)],
+                "queries": [[number, plain_query(query)] for number, query in sorted(self._queries.items())],
+                "operators": [[type(operator).__name__, operator.snapshot()] for operator in self._operators],
+            },
+        )
+
+    def restore(self, body: bytes) -> None:
+        """Become what the snapshot was taken of; it must have been a host with the same operators."""
+        parts = state.unpack("host", body)
+        names = [type(operator).__name__ for operator in self._operators]
+        found = [name for name, _ in parts["operators"]]
+        if names != found:
+            raise StoreError(f"the snapshot is of a host with {', '.join(found)}; this one has {', '.join(names)}")
+        tables = [LatestTable.restore(table) for table in parts["tables"]]
+        for operator, (_, own) in zip(self._operators, parts["operators"], strict=True):
+            operator.restore(own)
+        self._tables = {table.schema.name: table for table in tables}
+        self._queries = {number: query_of(plain) for number, plain in parts["queries"]}
+        self._keepers = {
+            number: next(operator for operator in self._operators if operator.accepts(query))
+            for number, query in self._queries.items()
+        }
+        self._position = Position(parts["position"])
+
+    def _check_order(self, position: Position) -> None:
+        if position < self._position:
+            raise StoreError(f"records are applied in order: this host stands at {self._position}, not at {position}")
+
+
+def merged(said: Sequence[Notifications], position: Position) -> Notifications:
+    """What several operators say, as one; values in order of their queries."""
+    values = [one.values for one in said if one.values is not None and len(one.values)]
+    rows: tuple[Rows, ...] = tuple(part for one in said for part in one.rows if len(part))
+    if len(values) < 2:
+        return Notifications(position, values[0] if values else None, rows)
+    queries = np.concatenate([one.queries for one in values])
+    order = np.argsort(queries)
+    numbers = np.concatenate([one.values for one in values])[order]
+    there = np.concatenate([one.there for one in values])[order]
+    return Notifications(position, Values(queries[order], numbers, there), rows)

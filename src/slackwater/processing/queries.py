@@ -1,0 +1,127 @@
+"""Tables and standing queries as plain lists, for snapshots, and the check that a query fits its table.
+
+Sets are written in order: equal queries are equal bytes.
+"""
+
+from typing import Any
+
+from slackwater.core.bound import Bound
+from slackwater.core.errors import AlgebraError, SchemaError
+from slackwater.core.extent import Categories, Extent, Interval, Missing
+from slackwater.core.query import Aggregate, AggregateFunction, Selection, StandingQuery, Weight
+from slackwater.core.region import Box, Region, Side
+from slackwater.core.schema import Column, TableSchema
+from slackwater.core.types import DataType, Scalar
+
+
+def check_query(query: StandingQuery, table: TableSchema) -> None:
+    """Refuse a query that names what its table does not have, or compares what cannot be compared."""
+    for box in query.region:
+        for side in box.sides:
+            _check_extent(side, table)
+    if isinstance(query, Selection):
+        for name in query.columns:
+            table.column(name)
+        return
+    if query.column is not None:
+        kind = table.column(query.column).type
+        if query.function is not AggregateFunction.COUNT and not kind.numeric:
+            raise SchemaError(f"{query.function.value} needs numbers and column {query.column} is {kind.value}")
+    for weight in query.weights or ():
+        kinds = [table.column(name).type for name in table.key]
+        if len(weight.key) != len(kinds) or not all(
+            kind.holds(part) for kind, part in zip(kinds, weight.key, strict=True)
+        ):
+            raise SchemaError(
+                f"the key of table {table.name} is {', '.join(table.key)} ({', '.join(k.value for k in kinds)}); "
+                f"a weight is given to {weight.key}"
+            )
+
+
+def _check_extent(side: Side, table: TableSchema) -> None:
+    kind = table.column(side.column).type
+    match side.extent:
+        case Interval(low, high):
+            constants: list[Scalar] = [end for end in (low, high) if end is not None]
+            if kind is DataType.BOOLEAN and constants:
+                raise AlgebraError(f"column {side.column} is BOOLEAN and has no order: use categories")
+        case Categories(values):
+            constants = list(values)
+        case Missing():
+            constants = []
+    for constant in constants:
+        if _sort(kind) != _sort_of(constant):
+            raise AlgebraError(f"column {side.column} is {kind.value} and cannot be compared with {constant!r}")
+
+
+def _sort(kind: DataType) -> str:
+    return {DataType.TEXT: "text", DataType.BOOLEAN: "boolean"}.get(kind, "number")
+
+
+def _sort_of(constant: Scalar) -> str:
+    if isinstance(constant, bool):
+        return "boolean"
+    return "text" if isinstance(constant, str) else "number"
+
+
+def plain_schema(table: TableSchema) -> list[Any]:
+    """A table's definition as lists."""
+    columns = [[column.name, column.type.value, column.nullable] for column in table.columns]
+    return [table.name, columns, list(table.key), table.event_time]
+
+
+def schema_of(plain: list[Any]) -> TableSchema:
+    """The definition that such lists were made of."""
+    name, columns, key, event_time = plain
+    return TableSchema(name, tuple(Column(n, DataType(k), null) for n, k, null in columns), tuple(key), event_time)
+
+
+def plain_query(query: StandingQuery) -> list[Any]:
+    """A query as lists."""
+    if isinstance(query, Selection):
+        return ["selection", query.table, list(query.columns), plain_region(query.region)]
+    weights = None if query.weights is None else [[list(weight.key), weight.factor] for weight in query.weights]
+    bound = [query.bound.within, query.bound.fidelity]
+    region = plain_region(query.region)
+    return ["aggregate", query.table, query.function.value, query.column, bound, region, weights, query.scale]
+
+
+def query_of(plain: list[Any]) -> StandingQuery:
+    """The query that such lists were made of."""
+    if plain[0] == "selection":
+        _, table, columns, region = plain
+        return Selection(table, tuple(columns), region_of(region))
+    _, table, function, column, bound, region, listed, scale = plain
+    weights = None if listed is None else tuple(Weight(tuple(key), factor) for key, factor in listed)
+    return Aggregate(table, AggregateFunction(function), column, Bound(*bound), region_of(region), weights, scale)
+
+
+def plain_region(region: Region) -> list[Any]:
+    """A region as lists."""
+    return [[[side.column, *_plain_extent(side.extent)] for side in box.sides] for box in region]
+
+
+def region_of(plain: list[Any]) -> Region:
+    """The region that such lists were made of."""
+    return Region(tuple(Box(tuple(Side(name, _extent(rest)) for name, *rest in box)) for box in plain))
+
+
+def _plain_extent(extent: Extent) -> list[Any]:
+    match extent:
+        case Interval(low, high, low_open, high_open):
+            return ["interval", low, high, low_open, high_open]
+        case Categories(values, complement):
+            return ["categories", sorted(values, key=lambda value: (str(type(value)), value)), complement]
+        case Missing():
+            return ["missing"]
+
+
+def _extent(plain: list[Any]) -> Extent:
+    match plain:
+        case ["interval", low, high, low_open, high_open]:
+            return Interval(low, high, low_open, high_open)
+        case ["categories", values, complement]:
+            return Categories(frozenset(values), complement)
+        case ["missing"]:
+            return Missing()
+    raise ValueError(f"{plain[0]} is no kind of extent")
