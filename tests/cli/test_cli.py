@@ -206,3 +206,38 @@ def test_help_and_version() -> None:
     for command in ((), ("demo",), ("replay",), ("sql",), ("log",), ("log", "verify"), ("doctor",)):
         assert "Usage" in run(*command, "--help")
     assert run("--version").strip() == "0.1.0"
+
+
+def test_load_and_learn_from_files_and_from_what_is_kept(tmp_path: Path) -> None:
+    lines = [
+        f"{room},{celsius + minute % 7 / 10},2026-01-01T{minute // 60:02}:{minute % 60:02}:00Z"
+        for minute in range(600)
+        for room, celsius in (("a", 20.0), ("b", 18.0))
+    ]
+    file, kept = tmp_path / "rooms.csv", tmp_path / "kept"
+    file.write_text("\n".join(["room,celsius,at", *lines, "c,warm,2026-01-01T00:00:00Z"]) + "\n")
+    typed = (*TYPED, "--type", "celsius=DOUBLE")
+    loaded = run_json("load", file, "--out", kept, *typed)
+    assert (loaded["accepted"], loaded["quarantined"], loaded["unchanged"]) == (1200, 1, 0)
+
+    direct = run_json("learn", file, "--out", tmp_path / "direct", *typed)
+    again = run_json("learn", kept, "--table", "rooms", "--out", tmp_path / "again")
+    assert (direct["rows"], again["rows"]) == (1200, 1200)
+    assert (
+        (direct["gap_seconds"], direct["grid_seconds"]) == (again["gap_seconds"], again["grid_seconds"]) == (1200, 60)
+    )
+    first, second = (
+        parquet.read_table(folder / "rooms.celsius.parquet") for folder in (tmp_path / "direct", tmp_path / "again")
+    )
+    assert first.column("item").to_pylist() == second.column("item").to_pylist() == ["a", "b"]
+    for name in ("figures.sumdiff", "figures.mean", "figures.variance", "figures.ar1_coefficient"):
+        assert first.column(name).to_pylist() == pytest.approx(second.column(name).to_pylist(), rel=1e-9)
+    assert "<svg" in (tmp_path / "again" / "rooms.celsius.svg").read_text()
+    assert "say which table" in run("learn", kept, expect=2)
+
+
+def test_what_cannot_be_learnt_is_said_at_once(tmp_path: Path) -> None:
+    texts = tmp_path / "texts.csv"
+    texts.write_text("k,name,at\na,x,2026-01-01T00:00:00Z\nb,y,2026-01-01T00:00:00Z\n")
+    assert "no numeric column" in run("learn", texts, "--key", "k", expect=2)
+    assert "there is no" in run("learn", tmp_path / "gone.csv", expect=2)

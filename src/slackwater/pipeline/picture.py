@@ -10,24 +10,30 @@ from slackwater.statistics import Statistics, StatisticsFigures
 
 BARS = 25
 MATRIX = 40
+FEW = 10
+"""An item with fewer changes than this has no course to speak of."""
 _INK, _SOFT = "#1f4e79", "#9aa5b1"
 
 
 def draw(statistics: Statistics, path: Path | str) -> None:
-    """Write an SVG with three panels, the third only where pairs were learnt."""
+    """Write an SVG with three panels, the third only where pairs were learnt; one of values where nothing moves."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
     figures = statistics.value()
     # Text as text, and no date inside: the same statistics give the same file.
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "slackwater", "font.size": 9}):
-        panels = 3 if figures.similarity is not None and len(figures.items) > 1 else 2
-        figure = Figure(figsize=(5.2 * panels, 5.4), layout="constrained")
-        axes = figure.subplots(1, panels)
-        _movement(axes[0], figures)
-        _changes(axes[1], figures)
-        if panels == 3:
-            _together(figure, axes[2], figures)
+        if not np.any(figures.movement.sumdiff > 0):
+            figure = Figure(figsize=(7.8, 4.4), layout="constrained")
+            _values(figure.subplots(), figures)
+        else:
+            panels = 3 if figures.similarity is not None and len(figures.items) > 1 else 2
+            figure = Figure(figsize=(5.2 * panels, 5.4), layout="constrained")
+            axes = figure.subplots(1, panels)
+            _movement(axes[0], figures)
+            _changes(axes[1], figures)
+            if panels == 3:
+                _together(figure, axes[2], figures)
         span = statistics.span()
         when = "" if span is None else f", {moment(Instant(span[0])):%Y-%m-%d} to {moment(Instant(span[1])):%Y-%m-%d}"
         ticks = int(figures.movement.ticks.sum())
@@ -38,8 +44,8 @@ def draw(statistics: Statistics, path: Path | str) -> None:
 
 
 def _order(figures: StatisticsFigures) -> list[int]:
-    """Items by movement, the most restless first."""
-    moved = np.nan_to_num(figures.movement.sumdiff)
+    """Items by movement in a given time, the most restless first."""
+    moved = np.nan_to_num(figures.movement.per_second)
     return [int(place) for place in np.argsort(-moved, kind="stable")]
 
 
@@ -48,25 +54,34 @@ def _movement(axis: Any, figures: StatisticsFigures) -> None:
     per_hour = np.nan_to_num(figures.movement.per_second) * 3600
     axis.barh([figures.items[k] for k in shown], [per_hour[k] for k in shown], color=_INK)
     more = len(figures.items) - len(shown)
-    axis.set_title("what moves most" + (f" (of {len(figures.items)})" if more else ""))
+    axis.set_title("what moves most" + (f" (of {len(figures.items):,})" if more else ""))
     axis.set_xlabel("sumdiff an hour")
     axis.tick_params(axis="y", labelsize=7)
 
 
 def _changes(axis: Any, figures: StatisticsFigures) -> None:
     movement, moments = figures.movement, figures.moments
-    axis.scatter(movement.deviation, moments.coefficient, s=14, color=_INK, alpha=0.7)
+    told = np.isfinite(movement.deviation) & np.isfinite(moments.coefficient) & (movement.changes >= FEW)
+    axis.scatter(movement.deviation[told], moments.coefficient[told], s=14, color=_INK, alpha=0.7)
     axis.axhline(1.0, color=_SOFT, linewidth=0.8)
-    for k in _order(figures)[:6]:
+    for k in [place for place in _order(figures) if told[place]][:6]:
         place = (movement.deviation[k], moments.coefficient[k])
-        if np.isfinite(place).all():
-            axis.annotate(figures.items[k], place, fontsize=7, xytext=(3, 3), textcoords="offset points")
-    positive = movement.deviation[np.isfinite(movement.deviation) & (movement.deviation > 0)]
+        axis.annotate(figures.items[k], place, fontsize=7, xytext=(3, 3), textcoords="offset points")
+    positive = movement.deviation[told & (movement.deviation > 0)]
     if len(positive) and positive.max() > 50 * positive.min():
         axis.set_xscale("log")
-    axis.set_title("how items move (1 = a random walk)")
+    few = len(figures.items) - int(told.sum())
+    axis.set_title("how items move (1 = a random walk)" + (f"; {few:,} with too few changes" if few else ""))
     axis.set_xlabel("deviation of a change")
     axis.set_ylabel("AR(1) coefficient of the value")
+
+
+def _values(axis: Any, figures: StatisticsFigures) -> None:
+    """Where no item ever changed, all that there is to see are the values."""
+    axis.hist(figures.moments.mean[np.isfinite(figures.moments.mean)], bins=80, color=_INK)
+    axis.set_title("no item changed; the values of all items")
+    axis.set_xlabel("value")
+    axis.set_ylabel("items")
 
 
 def _together(figure: Any, axis: Any, figures: StatisticsFigures) -> None:

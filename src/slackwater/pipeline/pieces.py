@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
-from slackwater.core.errors import StatisticsError
+from slackwater.core.errors import StatisticsError, TooManyItems
 
 WRITTEN = "piece long"
 _WRITTEN = pa.schema([("piece", pa.int64())])
@@ -48,7 +48,8 @@ class Write:
         try:
             piece = self.make(batches)
         except StatisticsError as refused:
-            _put(_refusal(Path(self.folder)), str(refused).encode())
+            kind = "many" if isinstance(refused, TooManyItems) else "order"
+            _put(_refusal(Path(self.folder)), f"{kind} {refused}".encode())
             return
         for nth, summary in enumerate(piece.summaries):
             _put(Path(self.folder) / f"{number}.{nth}", summary)
@@ -90,7 +91,8 @@ def _awaited(folder: Path, number: int, running: "Future[None]") -> Piece | None
     while True:
         over = running.done()
         if _refusal(folder).exists():
-            raise StatisticsError(_refusal(folder).read_text())
+            kind, _, why = _refusal(folder).read_text().partition(" ")
+            raise TooManyItems(why) if kind == "many" else StatisticsError(why)
         if _whole(folder, number).exists():
             return _taken(folder, number)
         if over:

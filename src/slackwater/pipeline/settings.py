@@ -5,8 +5,10 @@ about 130 ms to below 60. What only makes sense on one machine is in `LOCAL`, th
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
+_LOGGING = (Path(__file__).parent / "log4j2.properties").as_uri()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,13 @@ LOCAL: tuple[Setting, ...] = (
     ),
     Setting(
         "spark.driver.extraJavaOptions",
-        "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss8m",
-        "starts and warms up sooner; without the larger stack, stopping a stream sometimes overflows it",
+        f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss8m -Dlog4j2.configurationFile={_LOGGING}",
+        "starts and warms up sooner; without the larger stack, stopping a stream sometimes overflows it; and nothing "
+        "is printed at every start",
+    ),
+    Setting(
+        "spark.python.daemon.module",
+        "slackwater.pipeline.daemon",
+        "Spark's own prints a traceback for every Python worker that waits when a session stops",
     ),
 )

@@ -128,7 +128,7 @@ class Coverage(Slots):
             Covering(total, below, above, lows[slot], highs[slot])
             for slot, (total, below, above) in ((slot, counts[slot]) for slot in order.tolist())
         )
-        return CoverageFigures(tuple(self.names[slot] for slot in order), found)
+        return CoverageFigures(tuple(sorted(self.names)), found)
 
     def update(self, batch: Ranges) -> None:
         """Count a batch of ranges."""

@@ -111,7 +111,7 @@ class Histogram(Slots):
         """The distributions."""
         order, factors = self.by_name(), self.factors()
         found = distributions(self.cells.faded(factors))
-        return HistogramFigures(tuple(self.names[slot] for slot in order), tuple(found[slot] for slot in order))
+        return HistogramFigures(tuple(sorted(self.names)), tuple(found[slot] for slot in order))
 
     def update(self, batch: Ticks) -> None:
         """Count a batch of values."""

@@ -110,7 +110,7 @@ class PerItem(ABC):
     def to_table(self) -> pa.Table:
         """A row for each item, in order of name."""
         order = self._by_name()
-        items = pa.array([self.names[slot] for slot in order], pa.string())
+        items = pa.array(sorted(self.names), pa.string())
         return pa.table({"item": items, **encoding.columns_of(self.records[order])})
 
     @classmethod
@@ -178,7 +178,7 @@ class PerItem(ABC):
         records = self.records[order]
         last = records["last_time"]
         faded = self.rules.fading(last.max() - last) if len(last) else np.zeros(0)
-        return tuple(self.names[slot] for slot in order), records, faded
+        return tuple(sorted(self.names)), records, faded
 
 
 def told(at: int) -> str:

@@ -29,7 +29,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pyarrow as pa
 
-from slackwater.core.errors import StatisticsError
+from slackwater.core.errors import StatisticsError, TooManyItems
 from slackwater.kernels.gram import add_outer
 from slackwater.kernels.grouping import group
 from slackwater.statistics import encoding
@@ -107,7 +107,7 @@ class Similarity(PerItem):
         gram = self.gram.copy()
         self._multiply_out(self.unfinished, gram)
         order = self._by_name()
-        return Similarities(tuple(self.names[slot] for slot in order), gram[np.ix_(order, order)])
+        return Similarities(tuple(sorted(self.names)), gram[np.ix_(order, order)])
 
     def check_follows(self, begins: int | None) -> None:
         """Refuse what begins before the bin in which this ends."""
@@ -125,7 +125,7 @@ class Similarity(PerItem):
             return
         count = len(set(self._slots).union(names))
         if count > self.most_items:
-            raise StatisticsError(
+            raise TooManyItems(
                 f"similarity: {count} items need a matrix of {count * count * 8 >> 20} MB, but most_items is "
                 f"{self.most_items}: raise it where there is the memory, or learn fewer items together"
             )

@@ -91,7 +91,7 @@ class Slots(ABC):
     def columns(self) -> dict[str, pa.Array]:
         """Names and spans as Arrow columns, in order of name."""
         order = self.by_name()
-        names = pa.array([self.names[slot] for slot in order], pa.string())
+        names = pa.array(sorted(self.names), pa.string())
         return {"item": names, "first_time": pa.array(self.firsts[order]), "last_time": pa.array(self.lasts[order])}
 
     def restore(self, table: pa.Table) -> None:
