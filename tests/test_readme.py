@@ -33,6 +33,18 @@ def test_rates_of_admission() -> None:
     assert figure("rows through admission, text columns") == round(rates["text columns"] / 1e6, 1)
 
 
+def test_rates_of_the_pipeline() -> None:
+    batches = result("pipeline_batches")
+    assert figure("an empty micro-batch of the Spark pipeline, median") == round(
+        batches["empty"]["micro_batch"]["p50_ms"]
+    )
+    assert figure("1 000 rows through Spark into latest and history, median") == round(
+        batches["1000_rows"]["micro_batch"]["p50_ms"]
+    )
+    learnt = result("learn")["1e7_rows"]["rows_a_second"]
+    assert figure("rows a second that `learn` takes in on Spark, 100 items") == round(learnt / 1e6, 1)
+
+
 def test_time_of_import() -> None:
     told = figure("`import slackwater` in a fresh process, starting Python included")
     assert told == round(result("import_time")["process"]["slackwater"]["median_s"] * 1000)
