@@ -24,7 +24,6 @@ Spark executor from a micro-batch, the simulator from a script.
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-import numpy as np
 import pyarrow as pa
 
 from slackwater.core.errors import NotSupported, SchemaError, StoreError
@@ -32,15 +31,17 @@ from slackwater.core.query import StandingQuery
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Instant, Position
 from slackwater.processing import state
-from slackwater.processing.base import Answer, Notifications, Operator, Rows, Values
+from slackwater.processing.base import Answer, Notifications, Operator
+from slackwater.processing.bounded import BoundedAggregates
+from slackwater.processing.gathering import gathered
 from slackwater.processing.latest import LatestTable
-from slackwater.processing.plain import PlainAggregates, PlainSelections
 from slackwater.processing.queries import check_query, plain_query, query_of
+from slackwater.processing.selection import Selections
 
 
 def operators() -> tuple[Operator, ...]:
     """The operators a host has unless it is told otherwise; the first that accepts a query keeps it."""
-    return (PlainAggregates(), PlainSelections())
+    return (BoundedAggregates(), Selections())
 
 
 class Host:
@@ -188,12 +189,5 @@ class Host:
 
 def merged(said: Sequence[Notifications], position: Position) -> Notifications:
     """What several operators say, as one; values in order of their queries."""
-    values = [one.values for one in said if one.values is not None and len(one.values)]
-    rows: tuple[Rows, ...] = tuple(part for one in said for part in one.rows if len(part))
-    if len(values) < 2:
-        return Notifications(position, values[0] if values else None, rows)
-    queries = np.concatenate([one.queries for one in values])
-    order = np.argsort(queries)
-    numbers = np.concatenate([one.values for one in values])[order]
-    there = np.concatenate([one.there for one in values])[order]
-    return Notifications(position, Values(queries[order], numbers, there), rows)
+    rows = tuple(part for one in said for part in one.rows if len(part))
+    return Notifications(position, gathered(one.values for one in said), rows)

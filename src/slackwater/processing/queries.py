@@ -3,6 +3,7 @@
 Sets are written in order: equal queries are equal bytes.
 """
 
+import math
 from typing import Any
 
 from slackwater.core.bound import Bound
@@ -27,8 +28,8 @@ def check_query(query: StandingQuery, table: TableSchema) -> None:
         kind = table.column(query.column).type
         if query.function is not AggregateFunction.COUNT and not kind.numeric:
             raise SchemaError(f"{query.function.value} needs numbers and column {query.column} is {kind.value}")
+    kinds = [table.column(name).type for name in table.key]
     for weight in query.weights or ():
-        kinds = [table.column(name).type for name in table.key]
         if len(weight.key) != len(kinds) or not all(
             kind.holds(part) for kind, part in zip(kinds, weight.key, strict=True)
         ):
@@ -36,6 +37,8 @@ def check_query(query: StandingQuery, table: TableSchema) -> None:
                 f"the key of table {table.name} is {', '.join(table.key)} ({', '.join(k.value for k in kinds)}); "
                 f"a weight is given to {weight.key}"
             )
+        if not math.isfinite(query.scale * weight.factor):
+            raise AlgebraError(f"the weight of {weight.key} times {query.scale:g} is beyond DOUBLE")
 
 
 def _check_extent(side: Side, table: TableSchema) -> None:

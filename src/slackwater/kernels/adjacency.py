@@ -1,0 +1,127 @@
+"""Lists of numbers, one for each item, that grow and shrink in place: which queries an item belongs to.
+
+Design
+    All lists live in one arena. List i occupies `rooms[i]` places from `starts[i]` on, of which `lengths[i]` are used.
+    A list that is full moves to the end of the arena with twice the room, so adding costs a constant on average and
+    every list can be read in one sweep. Removing puts the last entry into the gap: the order in a list means nothing.
+    What moving leaves behind is won back by `pack`.
+
+`linked_plainly` says the same over dictionaries of sets.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from slackwater.kernels.compiled import compiled
+
+Integers = npt.NDArray[np.int64]
+Entries = npt.NDArray[np.int32]
+
+FIRST_ROOM = 4
+
+
+@compiled
+def link(
+    starts: Integers, lengths: Integers, rooms: Integers, arena: Entries, top: int, items: Integers, entry: int
+) -> tuple[int, int]:
+    """Add an entry to the lists of these items; stops where the arena is full.
+
+    Returns the new top of the arena and how many items were served.
+    """
+    for k in range(len(items)):
+        item = items[k]
+        length = lengths[item]
+        if length == rooms[item]:
+            room = max(FIRST_ROOM, 2 * length)
+            if top + room > len(arena):
+                return top, k
+            start = starts[item]
+            for at in range(length):
+                arena[top + at] = arena[start + at]
+            starts[item] = top
+            rooms[item] = room
+            top += room
+        arena[starts[item] + length] = entry
+        lengths[item] = length + 1
+    return top, len(items)
+
+
+@compiled
+def unlink(starts: Integers, lengths: Integers, arena: Entries, items: Integers, entry: int) -> None:
+    """Take an entry out of the lists of these items."""
+    for k in range(len(items)):
+        item = items[k]
+        start = starts[item]
+        last = start + lengths[item] - 1
+        for at in range(start, last + 1):
+            if arena[at] == entry:
+                arena[at] = arena[last]
+                lengths[item] -= 1
+                break
+
+
+@compiled
+def pack(starts: Integers, lengths: Integers, rooms: Integers, arena: Entries, packed: Entries) -> int:
+    """Copy all lists to another arena, side by side and with a little room; returns its top."""
+    top = 0
+    for item in range(len(starts)):
+        length = lengths[item]
+        for at in range(length):
+            packed[top + at] = arena[starts[item] + at]
+        starts[item] = top
+        rooms[item] = length + length // 4 if length else 0
+        top += rooms[item]
+    return top
+
+
+class Adjacency:
+    """The lists, and the arena that grows with them."""
+
+    def __init__(self) -> None:
+        self.starts: Integers = np.zeros(0, np.int64)
+        self.lengths: Integers = np.zeros(0, np.int64)
+        self.rooms: Integers = np.zeros(0, np.int64)
+        self.arena: Entries = np.zeros(1024, np.int32)
+        self._top = 0
+
+    def reach(self, items: int) -> None:
+        """Have a list for every item below this number."""
+        if items > len(self.starts):
+            more = np.zeros(max(items, 2 * len(self.starts)) - len(self.starts), np.int64)
+            self.starts = np.concatenate([self.starts, more])
+            self.lengths = np.concatenate([self.lengths, more])
+            self.rooms = np.concatenate([self.rooms, more])
+
+    def add(self, items: Integers, entry: int) -> None:
+        """Add an entry to the lists of these items."""
+        while len(items):
+            self._top, served = link(self.starts, self.lengths, self.rooms, self.arena, self._top, items, entry)
+            items = items[served:]
+            if len(items):
+                self._make_room(int(2 * self.lengths[items[0]]) + FIRST_ROOM)
+
+    def remove(self, items: Integers, entry: int) -> None:
+        """Take an entry out of the lists of these items."""
+        unlink(self.starts, self.lengths, self.arena, items, entry)
+
+    def _make_room(self, needed: int) -> None:
+        used = int(self.lengths.sum())
+        arena = np.zeros(max(len(self.arena), 2 * (used + used // 4) + needed), np.int32)
+        self._top = pack(self.starts, self.lengths, self.rooms, self.arena, arena)
+        self.arena = arena
+
+
+def linked_plainly(steps: list[tuple[bool, list[int], int]]) -> dict[int, set[int]]:
+    """The lists after adding (True) and removing (False) entries.
+
+    >>> linked_plainly([(True, [0, 1], 7), (True, [1], 8), (False, [1], 7)])
+    {0: {7}, 1: {8}}
+    """
+    lists: dict[int, set[int]] = {}
+    for adding, items, entry in steps:
+        for item in items:
+            if adding:
+                lists.setdefault(item, set()).add(entry)
+            else:
+                lists[item].discard(entry)
+    return lists

@@ -1,0 +1,127 @@
+"""The operator of bounded aggregates: SUM, AVG, COUNT, MIN and MAX with WITHIN.
+
+Design
+    Aggregates that list their items are kept in a `Forest` for each table and column: a change goes to the queries
+    that list the item, and those are computed anew from their few items. Aggregates over regions are kept in one
+    `Regional` for each table: an index finds whose region a row left and entered, and running totals follow.
+
+    A bound with FIDELITY below 1 is kept always: fewer messages would be allowed, wrong ones not needed.
+
+    A structure goes with its last query, so that a table that is dropped and made again begins from nothing.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from slackwater.core.query import Aggregate, StandingQuery
+from slackwater.core.types import Instant, Position
+from slackwater.processing import state
+from slackwater.processing.base import Answer, Changes, Latest, Notifications, Partitioning, Values
+from slackwater.processing.bounded.forest import Forest
+from slackwater.processing.bounded.listing import listed
+from slackwater.processing.bounded.regional import Regional
+from slackwater.processing.gathering import gathered
+from slackwater.processing.regions import Sheet
+
+_ForestKey = tuple[str, str | None]
+
+
+class BoundedAggregates:
+    """Bounded aggregates by incremental maintenance."""
+
+    partitioning = Partitioning.BY_QUERY
+
+    def __init__(self) -> None:
+        self._forests: dict[_ForestKey, Forest] = {}
+        self._regionals: dict[str, Regional] = {}
+        self._homes: dict[int, _ForestKey | str] = {}
+
+    @property
+    def touches(self) -> int:
+        """How many memberships of changed items in queries were looked at so far."""
+        return sum(forest.touches for forest in self._forests.values())
+
+    def accepts(self, query: StandingQuery) -> bool:
+        """Aggregates of every kind."""
+        return isinstance(query, Aggregate)
+
+    def register(self, number: int, query: StandingQuery, latest: Latest, position: Position) -> Answer:
+        """Keep a query from now on."""
+        assert isinstance(query, Aggregate)
+        self.unregister(number, position)
+        members = listed(query, latest)
+        if members is None:
+            regional = self._regionals.get(query.table)
+            if regional is None:
+                regional = self._regionals[query.table] = Regional()
+            slots = np.array([latest.slot_of(weight.key) for weight in query.weights or ()], np.int64)
+            value = regional.add(number, query, slots, latest, position)
+            self._homes[number] = query.table
+            return Answer(number, position, value)
+        key = (query.table, query.column)
+        forest = self._forests.get(key)
+        if forest is None:
+            rows = latest.rows
+            numbers = Sheet(rows, latest.slots >= 0).numbers(query.column)
+            forest = self._forests[key] = Forest(latest.slots, numbers)
+        slots_listed, factors = members
+        value = forest.add(number, query.function, slots_listed, factors, query.bound.within, position)
+        self._homes[number] = key
+        return Answer(number, position, value)
+
+    def unregister(self, number: int, position: Position) -> None:
+        """Forget a query."""
+        home = self._homes.pop(number, None)
+        if isinstance(home, str):
+            self._regionals[home].remove(number)
+            if not len(self._regionals[home]):
+                del self._regionals[home]
+        elif home is not None:
+            self._forests[home].remove(number)
+            if not len(self._forests[home]):
+                del self._forests[home]
+
+    def apply(self, changes: Changes, latest: Latest, position: Position) -> Notifications:
+        """Take changes in, and say what left its bound."""
+        before, after = Sheet(changes.before, changes.had), Sheet(changes.after, changes.has)
+        said: list[Values | None] = []
+        for (table, column), forest in self._forests.items():
+            if table == changes.table:
+                said.append(forest.apply(changes.slots, after.numbers(column), position))
+        regional = self._regionals.get(changes.table)
+        if regional is not None:
+            said.append(regional.apply(changes, before, after, latest, position))
+        return Notifications(position, gathered(said))
+
+    def advance(self, time: Instant, position: Position) -> Notifications:
+        """Nothing here depends on time."""
+        return Notifications(position)
+
+    def answer(self, number: int, latest: Latest) -> Answer:
+        """What has been said of a query so far."""
+        home = self._homes[number]
+        kept = self._regionals[home] if isinstance(home, str) else self._forests[home]
+        value, changed = kept.said(number)
+        return Answer(number, changed, value)
+
+    def snapshot(self) -> bytes:
+        """The whole state."""
+        forests = sorted(self._forests.items(), key=lambda one: (one[0][0], one[0][1] or ""))
+        return state.pack(
+            "bounded aggregates",
+            {
+                "forests": [[*key, forest.parts()] for key, forest in forests],
+                "regionals": [[table, regional.parts()] for table, regional in sorted(self._regionals.items())],
+            },
+        )
+
+    def restore(self, body: bytes) -> None:
+        """Become what the snapshot was taken of."""
+        parts: dict[str, Any] = state.unpack("bounded aggregates", body)
+        self._forests = {(table, column): Forest.of(own) for table, column, own in parts["forests"]}
+        self._regionals = {table: Regional.of(own) for table, own in parts["regionals"]}
+        self._homes = {
+            **{number: key for key, forest in self._forests.items() for number in forest.numbers},
+            **{number: table for table, regional in self._regionals.items() for number in regional.numbers},
+        }

@@ -1,0 +1,19 @@
+"""Values from several structures or operators as one piece, in order of their queries."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from slackwater.processing.base import Values
+
+
+def gathered(said: Iterable[Values | None]) -> Values | None:
+    """All values that were said; None where there are none. No query is in two of them."""
+    values = [one for one in said if one is not None and len(one)]
+    if len(values) < 2:
+        return values[0] if values else None
+    queries = np.concatenate([one.queries for one in values])
+    order = np.argsort(queries)
+    numbers = np.concatenate([one.values for one in values])
+    there = np.concatenate([one.there for one in values])
+    return Values(queries[order], numbers[order], there[order])

@@ -1,0 +1,193 @@
+"""The operator of selections: `SELECT columns FROM table WHERE region`, every change.
+
+Design
+    The regions of a table's selections stand in one index. A batch asks it twice: whose regions the rows were in, and
+    whose they are in now. Only in the first: the row left. Only in the second: it entered. In both: it is mentioned
+    where a column that the query shows is another one now, which is a bit test: the columns that changed of a row, and
+    the columns that a query shows, are words of 64 bits.
+
+    No rows are kept: what was said of a selection is the latest state, cut by its region.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from slackwater.core.query import Selection, StandingQuery
+from slackwater.core.schema import TableSchema
+from slackwater.core.types import Instant, Position
+from slackwater.processing import state
+from slackwater.processing.base import (
+    Answer,
+    Changes,
+    Flags,
+    Integers,
+    Latest,
+    Notifications,
+    Partitioning,
+    RowKind,
+    Rows,
+)
+from slackwater.processing.queries import plain_query, query_of
+from slackwater.processing.regions import RegionIndex, Sheet, inside
+
+Words = npt.NDArray[np.uint64]
+
+
+@dataclass(slots=True)
+class _Kept:
+    """The selections of one table: where each stands, and by place its number, columns and last change."""
+
+    index: RegionIndex = field(default_factory=RegionIndex)
+    free: list[int] = field(default_factory=list)
+    numbers: Integers = field(default_factory=lambda: np.zeros(16, np.int64))
+    changed: Integers = field(default_factory=lambda: np.zeros(16, np.int64))
+    shown: Words = field(default_factory=lambda: np.zeros((16, 1), np.uint64))
+    top: int = 0
+
+    def place(self) -> int:
+        """A free place."""
+        if self.free:
+            return self.free.pop()
+        if self.top == len(self.numbers):
+            self.numbers = np.concatenate([self.numbers, np.zeros(self.top, np.int64)])
+            self.changed = np.concatenate([self.changed, np.zeros(self.top, np.int64)])
+            self.shown = np.concatenate([self.shown, np.zeros_like(self.shown)])
+        self.top += 1
+        return self.top - 1
+
+    def show(self, place: int, columns: list[int]) -> None:
+        """Note which columns a query shows."""
+        words = max(columns, default=0) // 64 + 1
+        if words > self.shown.shape[1]:
+            more = np.zeros((len(self.shown), words - self.shown.shape[1]), np.uint64)
+            self.shown = np.concatenate([self.shown, more], axis=1)
+        self.shown[place] = 0
+        for column in columns:
+            self.shown[place, column // 64] |= np.uint64(1 << (column % 64))
+
+
+class Selections:
+    """Selections by incremental maintenance."""
+
+    partitioning = Partitioning.BY_QUERY
+
+    def __init__(self) -> None:
+        self._tables: dict[str, _Kept] = {}
+        self._queries: dict[int, tuple[Selection, int]] = {}
+
+    def accepts(self, query: StandingQuery) -> bool:
+        """Selections of every kind."""
+        return isinstance(query, Selection)
+
+    def register(self, number: int, query: StandingQuery, latest: Latest, position: Position) -> Answer:
+        """Keep a query from now on."""
+        assert isinstance(query, Selection)
+        self.unregister(number, position)
+        columns = [latest.schema.index(name) for name in query.columns]
+        self._keep(number, query, columns, position)
+        return self.answer(number, latest)
+
+    def unregister(self, number: int, position: Position) -> None:
+        """Forget a query."""
+        found = self._queries.pop(number, None)
+        if found is None:
+            return
+        query, place = found
+        kept = self._tables[query.table]
+        kept.index.remove(place)
+        kept.free.append(place)
+        if not len(kept.index):
+            del self._tables[query.table]
+
+    def apply(self, changes: Changes, latest: Latest, position: Position) -> Notifications:
+        """Find the rows that entered, changed or left."""
+        kept = self._tables.get(changes.table)
+        if kept is None or not len(changes):
+            return Notifications(position)
+        count = len(changes)
+        before, after = Sheet(changes.before, changes.had), Sheet(changes.after, changes.has)
+        was_rows, was_places = kept.index.match(before, latest.schema)
+        rows, places = kept.index.match(after, latest.schema)
+        was, now = was_places * count + was_rows, places * count + rows
+        stays = np.isin(now, was, assume_unique=True)
+        differing = _differing(latest.schema, before, after, kept.shown.shape[1])
+        mentioned = ~stays | (differing[rows] & kept.shown[places]).any(axis=1)
+        left = was[~np.isin(was, now, assume_unique=True)]
+        entered = now[mentioned]
+        facts = np.concatenate([entered, left])
+        if not len(facts):
+            return Notifications(position)
+        kinds = np.concatenate(
+            [np.full(len(entered), RowKind.UPSERT, np.int8), np.full(len(left), RowKind.DELETE, np.int8)]
+        )
+        places, rows = facts // count, facts % count
+        kept.changed[places] = position
+        numbers = kept.numbers[places]
+        order = np.lexsort((rows, numbers))
+        needed, at = np.unique(rows[order], return_inverse=True)
+        batch = changes.after.take(pa.array(needed))
+        return Notifications(position, rows=(Rows(changes.table, numbers[order], at, kinds[order], batch),))
+
+    def advance(self, time: Instant, position: Position) -> Notifications:
+        """Nothing here depends on time."""
+        return Notifications(position)
+
+    def answer(self, number: int, latest: Latest) -> Answer:
+        """What has been said of a query so far."""
+        query, place = self._queries[number]
+        changed = Position(int(self._tables[query.table].changed[place]))
+        rows = latest.rows
+        chosen = inside(query.region, latest.schema, rows)
+        return Answer(number, changed, rows=rows if chosen.all() else rows.filter(pa.array(chosen)))
+
+    def snapshot(self) -> bytes:
+        """The whole state."""
+        kept: list[Any] = []
+        for number in sorted(self._queries):
+            query, place = self._queries[number]
+            table = self._tables[query.table]
+            columns = [at for at in range(64 * table.shown.shape[1]) if _bit(table.shown[place], at)]
+            kept.append([number, plain_query(query), columns, int(table.changed[place])])
+        return state.pack("selections", {"kept": kept})
+
+    def restore(self, body: bytes) -> None:
+        """Become what the snapshot was taken of."""
+        self._tables, self._queries = {}, {}
+        for number, plain, columns, changed in state.unpack("selections", body)["kept"]:
+            query = query_of(plain)
+            assert isinstance(query, Selection)
+            self._keep(number, query, columns, Position(changed))
+
+    def _keep(self, number: int, query: Selection, columns: list[int], changed: Position) -> None:
+        kept = self._tables.get(query.table)
+        if kept is None:
+            kept = self._tables[query.table] = _Kept()
+        place = kept.place()
+        kept.index.add(place, query.region)
+        kept.numbers[place], kept.changed[place] = number, changed
+        kept.show(place, columns)
+        self._queries[number] = (query, place)
+
+
+def _bit(words: Words, at: int) -> bool:
+    return bool(int(words[at // 64]) >> (at % 64) & 1)
+
+
+def _differing(table: TableSchema, before: Sheet, after: Sheet, words: int) -> Words:
+    """Of each row the columns that are others now, as bits; of rows that came or went it does not matter."""
+    bits: Words = np.zeros((len(before), words), np.uint64)
+    both: Flags = before.present & after.present
+    if not both.any():
+        return bits
+    for at, column in enumerate(table.columns[: 64 * words]):
+        if column.name in table.key:
+            continue
+        old, old_valid = before.cells(column.name)
+        new, new_valid = after.cells(column.name)
+        differs = (old_valid != new_valid) | (old_valid & new_valid & (old != new))
+        bits[:, at // 64] |= differs.astype(np.uint64) << np.uint64(at % 64)
+    return bits
