@@ -1,0 +1,117 @@
+"""WebSocket under a web server (Starlette on uvicorn): how a node takes its clients.
+
+An ASGI application can neither drop a socket nor see that it is gone: a peer that stops reading would keep it, with
+what is buffered, for as long as it likes. `HeldProtocol`, given to uvicorn as `ws=`, lets it do both. Under another
+web server a connection that overflows, or that closes, is left to that server to finish.
+"""
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from starlette.websockets import WebSocket, WebSocketDisconnect
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+from slackwater.dissemination.transports.base import Carried
+from slackwater.dissemination.transports.socket import ABNORMAL, NO_CODE, WebSocketOver
+
+if TYPE_CHECKING:
+    from websockets.http11 import Request
+
+_EXTENSION = "slackwater"
+_BY_SERVER = {1002, 1003, 1007, 1009, 1011}
+"""Codes with which the web server itself ends a WebSocket; a client sends none of them by itself."""
+
+
+_GONE = (RuntimeError, OSError, WebSocketDisconnect)
+"""What Starlette and uvicorn raise when a WebSocket is used that is over."""
+
+
+class Hold:
+    """A way to drop a socket, and to see that it is gone."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self.abort = transport.abort
+        self.gone = asyncio.Event()
+
+
+class HeldProtocol(WebSocketsSansIOProtocol):
+    """uvicorn's WebSocket, whose application may drop the socket."""
+
+    _hold: Hold | None = None
+
+    def handle_connect(self, event: "Request") -> None:
+        """Add the hold to what the application is told; its task begins after this returns."""
+        super().handle_connect(event)
+        if not self.close_sent:
+            self._hold = Hold(self.transport)
+            self.scope["extensions"][_EXTENSION] = {"hold": self._hold}
+
+    def data_received(self, data: bytes) -> None:
+        """Hand over what came before garbage; uvicorn would let go of what arrived in the same piece."""
+        self.conn.receive_data(data)
+        self.handle_events()
+        if self.conn.parser_exc is not None and not self.close_sent:
+            self.handle_parser_exception()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Say so."""
+        super().connection_lost(exc)
+        if self._hold is not None:
+            self._hold.gone.set()
+
+
+class AsgiSocket:
+    """What the contract needs, by Starlette: an accepted WebSocket.
+
+    The web server's own limit on the size of a message (uvicorn's `ws_max_size`) takes the place of `Limits.message`
+    for what is received, and it reads ahead by one message.
+    """
+
+    def __init__(self, socket: WebSocket) -> None:
+        self._socket = socket
+        client = socket.client
+        self._peer = "unknown" if client is None else f"{client.host}:{client.port}"
+        self._hold: Hold | None = (socket.scope.get("extensions") or {}).get(_EXTENSION, {}).get("hold")
+        self._over: WebSocketOver | None = None
+
+    @property
+    def peer(self) -> str:
+        """Whom it leads to."""
+        return self._peer
+
+    async def read(self) -> Carried:
+        """The next message."""
+        if self._over is None:
+            received = await self._socket.receive()
+            if received["type"] == "websocket.receive":
+                binary: bytes | None = received.get("bytes")
+                text: str = received.get("text") or ""
+                return text if binary is None else binary
+            code = received.get("code") or NO_CODE
+            # uvicorn says 1005 of a connection that broke, as of one that was closed without a code.
+            code = ABNORMAL if code == NO_CODE else code
+            self._over = WebSocketOver(code, received.get("reason") or "", here=code in _BY_SERVER)
+        raise self._over
+
+    async def write(self, message: Carried) -> None:
+        """Write one message."""
+        try:
+            if isinstance(message, bytes):
+                await self._socket.send_bytes(message)
+            else:
+                await self._socket.send_text(message)
+        except _GONE as error:
+            raise WebSocketOver(ABNORMAL, str(error), here=False) from None
+
+    async def shut(self, code: int, why: str) -> None:
+        """Send a close frame and see the socket go."""
+        with suppress(*_GONE):  # it is closing already
+            await self._socket.close(code, why)
+        if self._hold is not None:
+            await self._hold.gone.wait()
+
+    def abort(self) -> None:
+        """Drop the socket, where the web server lets us."""
+        if self._hold is not None:
+            self._hold.abort()

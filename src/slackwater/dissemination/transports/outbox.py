@@ -1,0 +1,93 @@
+"""What waits to be written to a socket: a bounded buffer, and one task that writes while there is anything in it.
+
+The task lives only while something waits, so thousands of idle connections cost no tasks. A message counts until its
+write has returned: a write that waits for the system's buffers is what a slow peer looks like from here.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from slackwater.dissemination.transports.base import Carried, Limits, size
+
+
+class Outbox:
+    """The unsent messages of one connection, in order."""
+
+    def __init__(
+        self, write: Callable[[Carried], Awaitable[None]], failed: Callable[[Exception], None], limits: Limits
+    ) -> None:
+        self._write = write
+        self._failed = failed
+        self._limits = limits
+        self._waiting: deque[tuple[Carried, int]] = deque()
+        self._writer: asyncio.Task[None] | None = None
+        self._room = asyncio.Event()
+        self._room.set()
+        self._empty = asyncio.Event()
+        self._empty.set()
+        self._dropped = False
+        self.unsent = 0
+
+    def put(self, message: Carried) -> bool:
+        """Take a message, or answer False where it would be too much."""
+        weight = size(message)
+        if self._dropped or self.unsent + weight > self._limits.unsent:
+            return False
+        self._waiting.append((message, weight))
+        self.unsent += weight
+        self._empty.clear()
+        if self.unsent > self._limits.hold_back:
+            self._room.clear()
+        if self._writer is None:
+            self._writer = asyncio.get_running_loop().create_task(self._drain())
+        return True
+
+    @property
+    def roomy(self) -> bool:
+        """Whether the peer keeps up."""
+        return self.unsent <= self._limits.hold_back
+
+    async def room(self) -> None:
+        """Return when there is room again, or nothing will be written any more."""
+        await self._room.wait()
+
+    async def flushed(self) -> None:
+        """Return when all is written, or nothing will be written any more."""
+        await self._empty.wait()
+
+    def drop(self) -> None:
+        """Forget what waits; nothing is taken any more."""
+        self._dropped = True
+        self._waiting.clear()
+        self.unsent = 0
+        if self._writer is not None:
+            self._writer.cancel()
+        self._room.set()
+        self._empty.set()
+
+    async def close(self) -> None:
+        """Drop, and see the writer out."""
+        writer = self._writer
+        self.drop()
+        if writer is not None and writer is not asyncio.current_task():
+            await asyncio.wait([writer])
+
+    async def _drain(self) -> None:
+        try:
+            while self._waiting:
+                message, weight = self._waiting[0]
+                await self._write(message)
+                if self._dropped:
+                    return
+                self._waiting.popleft()
+                self.unsent -= weight
+                if self.unsent < self._limits.hold_back / 2:
+                    self._room.set()
+            self._empty.set()
+        except Exception as error:
+            self._writer = None
+            self.drop()
+            self._failed(error)
+        finally:
+            self._writer = None
