@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from slackwater import __version__
-from slackwater.cli import demo, doctor, learn, load, log, output, replay, sql
+from slackwater.cli import demo, doctor, learn, load, log, output, replay, serve, sql, token
 from slackwater.core.errors import SlackwaterError
 
 app = typer.Typer(
@@ -22,6 +22,8 @@ app.command("replay")(replay.replay)
 app.command("load")(load.load)
 app.command("learn")(learn.learn)
 app.command("sql")(sql.sql)
+app.command("serve")(serve.serve)
+app.add_typer(token.app, name="token")
 
 app.add_typer(log.app, name="log")
 app.command("doctor")(doctor.doctor)

@@ -1,0 +1,55 @@
+"""`slackwater serve FOLDER`: one node with its log, REST and live connections."""
+
+import json
+import logging
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slackwater.cli.output import AsJson, errors, need_node, plain
+
+if TYPE_CHECKING:
+    from slackwater.server.serving import Listening
+
+
+def serve(
+    folder: Annotated[
+        Path, typer.Argument(help="Where the node keeps its log, snapshots and tokens; made if missing.")
+    ],
+    host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 takes a free one.")] = 8400,
+    node_name: Annotated[str, typer.Option("--node-name", help="What the node calls itself.")] = "node",
+    follow: Annotated[
+        Path | None, typer.Option("--follow", help="Follow this log, which another process writes, and take no rows.")
+    ] = None,
+    snapshot_every: Annotated[
+        int, typer.Option("--snapshot-every", min=1, help="Positions of the log between two snapshots.")
+    ] = 1_000_000,
+    lease: Annotated[
+        float, typer.Option("--lease", min=0.1, max=3600, help="Seconds for which clients rely on the node.")
+    ] = 5.0,
+    as_json: AsJson = False,
+) -> None:
+    """Serve until Ctrl-C or SIGTERM. Everything that was acknowledged survives whatever ends the process."""
+    need_node()
+    from slackwater.server.node import NodeSettings
+    from slackwater.server.rules import Rules
+    from slackwater.server.serving import Serving, report_to_stderr
+    from slackwater.server.serving import serve as serve_node
+
+    report_to_stderr(logging.WARNING if as_json else logging.INFO)
+    seconds = round(lease * 1_000_000)
+    rules = Rules(lease=seconds, heartbeat=seconds // 4, silence=max(3 * seconds, Rules().silence))
+    settings = NodeSettings(folder, node_name, follow, snapshot_every, rules)
+
+    def announce(listening: "Listening") -> None:
+        if as_json:
+            line = {"event": "listening", "url": listening.url, "node": listening.node, "pid": listening.pid}
+            sys.stdout.write(json.dumps(line | {"generation": listening.generation}) + "\n")
+            sys.stdout.flush()
+        else:
+            errors.print(f"node {plain(listening.node)} listens on {listening.url} (generation {listening.generation})")
+
+    raise typer.Exit(serve_node(Serving(settings, host, port), announce))

@@ -1,0 +1,85 @@
+"""Who may do what: bearer tokens with scopes, or, where no token was ever made, whoever sits at this machine.
+
+Without tokens the server listens on loopback only (`serving`). A web page from elsewhere that is open in a browser on
+this machine could reach it there; so requests that a browser sends for another site, or to another name, are refused.
+"""
+
+import ipaddress
+from dataclasses import dataclass
+from http import HTTPStatus
+from urllib.parse import urlsplit
+
+from starlette.requests import HTTPConnection
+
+from slackwater.server.errors import Refusal
+from slackwater.server.store import Scope, Store, Token
+
+LOCAL = "local"
+"""The owner of what is registered without a token."""
+_BEARER = {"www-authenticate": 'Bearer realm="slackwater"'}
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks; without a token everything is allowed, as nobody from elsewhere gets in."""
+
+    token: Token | None = None
+
+    @property
+    def name(self) -> str:
+        """Whose what is registered will be."""
+        return LOCAL if self.token is None else self.token.name
+
+    def allows(self, scope: Scope) -> bool:
+        """Whether this caller may do such things."""
+        return self.token is None or self.token.allows(scope)
+
+
+def caller(request: HTTPConnection, store: Store, scope: Scope) -> Caller:
+    """Who asks, if they may do what the scope says; a refusal otherwise."""
+    if not store.any_token():
+        _check_local(request)
+        return Caller()
+    kind, _, text = request.headers.get("authorization", "").partition(" ")
+    if kind.lower() != "bearer" or not text:
+        raise Refusal(
+            HTTPStatus.UNAUTHORIZED, "unauthorized", "send the header Authorization: Bearer and a token", _BEARER
+        )
+    token = store.check_token(text.strip())
+    if token is None:
+        raise Refusal(HTTPStatus.UNAUTHORIZED, "unauthorized", "the token is not known, or was revoked", _BEARER)
+    if not token.allows(scope):
+        has = ", ".join(sorted(token.scopes))
+        raise Refusal(HTTPStatus.FORBIDDEN, "forbidden", f"this needs a token with the scope {scope}; yours has {has}")
+    return Caller(token)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or address leads to this machine and nowhere else.
+
+    >>> is_loopback("localhost"), is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("0.0.0.0")
+    (True, True, True, False)
+    """
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _check_local(request: HTTPConnection) -> None:
+    origin = request.headers.get("origin")
+    for what, address in (("Host", f"//{request.headers.get('host', '')}"), ("Origin", origin)):
+        if address is None:
+            continue
+        try:
+            host = urlsplit(address).hostname
+        except ValueError:
+            host = None
+        if host is None or not is_loopback(host):
+            raise Refusal(
+                HTTPStatus.FORBIDDEN,
+                "forbidden",
+                f"no token was made yet, so only this machine may ask; {what} names another (slackwater token create)",
+            )

@@ -1,0 +1,81 @@
+"""What went wrong, as an answer: `{"error": code, "message": sentence}` and the right status."""
+
+from http import HTTPStatus
+from typing import TypeAlias
+
+import msgspec
+from starlette.responses import Response
+
+from slackwater.core.errors import (
+    AlgebraError,
+    LogError,
+    NotSupported,
+    PositionGone,
+    SchemaError,
+    SlackwaterError,
+    SqlError,
+    StoreError,
+)
+from slackwater.server.evaluator import TooLarge, TooSlow
+from slackwater.server.writing import Busy
+
+Headers: TypeAlias = dict[str, str]
+
+
+class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Why a request was not done. `line` and `column` point into the statement, counted from 1."""
+
+    error: str
+    message: str
+    line: int | None = None
+    column: int | None = None
+
+
+class Refusal(SlackwaterError):
+    """A request that is refused with this status."""
+
+    def __init__(self, status: HTTPStatus, code: str, message: str, headers: Headers | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.headers = headers or {}
+
+
+_STATUS: tuple[tuple[type[SlackwaterError], HTTPStatus, str], ...] = (
+    (NotSupported, HTTPStatus.BAD_REQUEST, "not_supported"),
+    (SqlError, HTTPStatus.BAD_REQUEST, "sql"),
+    (SchemaError, HTTPStatus.CONFLICT, "schema"),
+    (AlgebraError, HTTPStatus.BAD_REQUEST, "sql"),
+    (TooLarge, HTTPStatus.CONTENT_TOO_LARGE if hasattr(HTTPStatus, "CONTENT_TOO_LARGE") else HTTPStatus(413), "limit"),
+    (TooSlow, HTTPStatus(422), "limit"),
+    (Busy, HTTPStatus.TOO_MANY_REQUESTS, "busy"),
+    (PositionGone, HTTPStatus.GONE, "gone"),
+    (LogError, HTTPStatus.SERVICE_UNAVAILABLE, "log"),
+    (StoreError, HTTPStatus.SERVICE_UNAVAILABLE, "store"),
+)
+
+
+def answer(error: SlackwaterError) -> Response:
+    """An error as a response."""
+    if isinstance(error, Refusal):
+        return problem(error.status, error.code, str(error), headers=error.headers)
+    for kind, status, code in _STATUS:
+        if isinstance(error, kind):
+            headers = {"retry-after": "1"} if status in (429, 503) else {}
+            if isinstance(error, SqlError):
+                return problem(status, code, error.message, error.line, error.column)
+            return problem(status, code, str(error), headers=headers)
+    return problem(HTTPStatus.BAD_REQUEST, "refused", str(error))
+
+
+def problem(
+    status: int,
+    code: str,
+    message: str,
+    line: int | None = None,
+    column: int | None = None,
+    headers: Headers | None = None,
+) -> Response:
+    """The response itself."""
+    body = msgspec.json.encode(Problem(code, message, line, column))
+    return Response(body, status, headers, media_type="application/json")

@@ -1,0 +1,125 @@
+"""The one evaluator of one-shot queries: DuckDB over the Arrow columns of *latest*, locked up.
+
+A query arrives as the statement that our own SQL room has bound and written, never as the text of a stranger. It runs
+in a database of its own that lives as long as the query: no files, no network, no extensions, no settings, one
+thread, so much memory, so much time, so many rows.
+"""
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import duckdb
+import pyarrow as pa
+from sqlglot import exp
+
+from slackwater.core.errors import NotSupported, SlackwaterError, SqlError
+from slackwater.core.query import OneShot
+from slackwater.server.limits import ServerLimits
+from slackwater.sql import parse
+
+_GROWING = (exp.Repeat, exp.Pad, exp.GenerateSeries, exp.Space, exp.Explode, exp.Unnest, exp.Lateral)
+"""What makes much out of little: DuckDB counts neither the text nor the rows that such a function makes before it
+has made them."""
+_CHUNK = 8_192
+
+
+class TooLarge(SlackwaterError):
+    """An answer, or what it takes to find it, is over a limit."""
+
+
+class TooSlow(SlackwaterError):
+    """A query ran out of time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluator:
+    """Answers one-shot queries; any number of threads may use it."""
+
+    limits: ServerLimits
+
+    def statement(self, query: OneShot) -> str:
+        """The query in DuckDB's words; what cannot be allowed is refused."""
+        tree = parse(query.text).tree
+        for node in tree.walk():
+            if isinstance(node, _GROWING):
+                raise NotSupported(f"{node.key.upper()} is not possible in a query to a server; compute it at home")
+            if isinstance(node, exp.Anonymous | exp.AnonymousAggFunc):
+                raise NotSupported(f"there is no function {node.name}")
+        return tree.sql(dialect="duckdb")
+
+    def run(self, statement: str, tables: Mapping[str, pa.RecordBatch]) -> pa.Table:
+        """Evaluate a statement over these tables and nothing else."""
+        database = duckdb.connect(
+            ":memory:",
+            config={
+                "enable_external_access": False,
+                "autoinstall_known_extensions": False,
+                "autoload_known_extensions": False,
+                "python_enable_replacements": False,
+                "memory_limit": f"{self.limits.query_memory // 1024}KiB",
+                "temp_directory": "",
+                "threads": 1,
+            },
+        )
+        try:
+            for name, batch in tables.items():
+                database.register(name, pa.Table.from_batches([batch]))
+            database.execute("SET TimeZone = 'UTC'")
+            database.execute("SET lock_configuration = true")
+            return self._limited(database, statement)
+        finally:
+            database.close()
+
+    def _limited(self, database: duckdb.DuckDBPyConnection, statement: str) -> pa.Table:
+        over = threading.Event()
+
+        def stop() -> None:
+            over.set()
+            database.interrupt()
+
+        timer = threading.Timer(self.limits.query_seconds, stop)
+        timer.daemon = True
+        timer.start()
+        deadline = time.monotonic() + self.limits.query_seconds
+        try:
+            return self._fetch(database, statement, deadline)
+        except duckdb.InterruptException:
+            raise TooSlow(f"the query took longer than {self.limits.query_seconds:g} seconds; ask for less") from None
+        except duckdb.OutOfMemoryException:
+            raise TooLarge(
+                f"the query needs more than {self.limits.query_memory // 1024**2} MiB of memory; ask for less"
+            ) from None
+        except duckdb.Error as error:
+            if over.is_set():
+                raise TooSlow(f"the query took longer than {self.limits.query_seconds:g} seconds") from None
+            raise SqlError(f"the query cannot be evaluated: {_first_sentence(error)}") from None
+        except pa.ArrowException as error:
+            raise SqlError(f"the answer cannot be put into columns: {_first_sentence(error)}") from None
+        finally:
+            timer.cancel()
+            timer.join()
+
+    def _fetch(self, database: duckdb.DuckDBPyConnection, statement: str, deadline: float) -> pa.Table:
+        batches: list[pa.RecordBatch] = []
+        rows = size = 0
+        with database.sql(statement).to_arrow_reader(_CHUNK) as reader:
+            for batch in reader:
+                rows += batch.num_rows
+                size += batch.nbytes
+                if rows > self.limits.query_rows:
+                    raise TooLarge(
+                        f"the answer has more than {self.limits.query_rows:,} rows; write LIMIT, or ask less"
+                    )
+                if size > self.limits.query_bytes:
+                    raise TooLarge(f"the answer has more than {self.limits.query_bytes:,} bytes; ask for less")
+                if time.monotonic() > deadline:
+                    raise TooSlow(f"the query took longer than {self.limits.query_seconds:g} seconds; ask for less")
+                batches.append(batch)
+            return pa.Table.from_batches(batches, schema=reader.schema)
+
+
+def _first_sentence(error: Exception) -> str:
+    text = (str(error).splitlines() or [type(error).__name__])[0]
+    return text[:300]

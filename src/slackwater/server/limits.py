@@ -1,0 +1,63 @@
+"""How much a stranger may ask of a server, in one place."""
+
+from dataclasses import dataclass
+
+from slackwater.sql.parse import LONGEST_STATEMENT
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLimits:
+    """Every limit of a server; bytes and seconds where nothing else is said."""
+
+    statement: int = LONGEST_STATEMENT
+    """Characters of an SQL statement."""
+    body: int = 16 * 1024 * 1024
+    """Bytes of a request with rows."""
+    small_body: int = 256 * 1024
+    """Bytes of any other request."""
+    body_seconds: float = 30.0
+    """Until a body is complete: who sends slower is cut off."""
+    rows: int = 100_000
+    """Rows of one request."""
+    pending_rows: int = 400_000
+    """Rows that wait to be written; more are refused with 429."""
+    frame: int = 512 * 1024
+    """Bytes of a WebSocket message from a client."""
+    connections: int = 20_000
+    """Open WebSocket connections."""
+    connections_a_token: int = 10_000
+    """Open WebSocket connections of one token."""
+    requests: int = 256
+    """Requests answered at the same time."""
+    subscriptions_a_session: int = 1_000
+    """Standing queries that one connection may have."""
+    registrations_a_token: int = 200_000
+    """Standing queries that one token may keep registered."""
+    outgoing: int = 256 * 1024
+    """Bytes that wait for a slow connection before its session is told to hold back."""
+    unsent: int = 64 * 1024 * 1024
+    """Bytes that may wait at all; more, as one snapshot larger than this, end the connection."""
+    first_message_seconds: float = 10.0
+    """Until a new connection has said who it is."""
+    query_seconds: float = 10.0
+    """A one-shot query."""
+    query_memory: int = 512 * 1024 * 1024
+    """Memory of a one-shot query."""
+    query_rows: int = 100_000
+    """Rows of an answer to a one-shot query."""
+    query_bytes: int = 64 * 1024 * 1024
+    """Bytes of such an answer, in Arrow."""
+    queries: int = 2
+    """One-shot queries that run at the same time."""
+    queries_waiting: int = 64
+    """Those that may wait for their turn."""
+    wait_seconds: float = 10.0
+    """For a position that was asked for to be reached."""
+    changed_keys: int = 10_000
+    """Keys that are looked up in the log for a client that comes back; beyond it everything is sent anew."""
+    changed_positions: int = 200_000
+    """Positions of the log that are read for it."""
+    quarantine_rows: int = 1_000
+    """Rows of the quarantine in one answer."""
+    quarantine_positions: int = 200_000
+    """Positions of the log that are looked through for them."""

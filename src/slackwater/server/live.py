@@ -1,0 +1,123 @@
+"""The live connection: a WebSocket whose messages go to the sessions, and whose sessions' messages go out.
+
+One connection has one task, the one that reads. What is to be sent is put into its bounded buffer at once by whoever
+has it (`dissemination.transports`), so nothing here waits for a slow reader.
+"""
+
+import asyncio
+
+from starlette.websockets import WebSocket
+
+from slackwater.core.errors import ProtocolError
+from slackwater.dissemination.encoding import Encoding, decode_from_client
+from slackwater.dissemination.transports import Carried, Closed, How, Limits
+from slackwater.dissemination.transports.asgi import AsgiSocket
+from slackwater.dissemination.transports.socket import WebSocketConnection
+from slackwater.server.access import Caller, caller
+from slackwater.server.errors import Refusal, answer
+from slackwater.server.events import Principal
+from slackwater.server.node import Node
+from slackwater.server.store import Scope
+from slackwater.server.writing import Busy
+
+SUBPROTOCOLS = {"slackwater.msgpack": Encoding.MESSAGEPACK, "slackwater.json": Encoding.JSON}
+_GRACE = 2.0
+"""Seconds that a peer has to take what was sent before a connection is dropped."""
+
+
+class _Port:
+    """A connection as the sessions see it."""
+
+    def __init__(self, connection: WebSocketConnection) -> None:
+        self._connection = connection
+        self.closing: asyncio.Task[None] | None = None
+
+    def send(self, message: Carried) -> bool:
+        """Take a message at once."""
+        return self._connection.send(message)
+
+    async def drained(self) -> None:
+        """Wait for room."""
+        await self._connection.drained()
+
+    def end(self, why: str) -> None:
+        """Close it once what was sent is written."""
+        if self.closing is None:
+            self.closing = asyncio.get_running_loop().create_task(self._connection.close(why))
+
+
+class Live:
+    """The WebSocket endpoint of a node."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        limits = node.settings.limits
+        self._limits = Limits(message=limits.unsent, hold_back=limits.outgoing, unsent=limits.unsent, grace=_GRACE)
+
+    async def endpoint(self, socket: WebSocket) -> None:
+        """Serve one connection until it ends."""
+        try:
+            who = self._admitted(socket)
+            encoding, subprotocol = _encoding(socket)
+        except (Refusal, Busy) as error:
+            await socket.send_denial_response(answer(error))
+            return
+        await socket.accept(subprotocol)
+        connection = WebSocketConnection(AsgiSocket(socket), self._limits)
+        port = _Port(connection)
+        principal = Principal(who.name, may_register=self._node.writable)
+        number = self._node.sessions.connected(port, principal, encoding, who.token)
+        try:
+            await self._read(connection, number, encoding)
+        finally:
+            self._node.sessions.lost(number)
+            if port.closing is not None:
+                await port.closing
+            await connection.close()
+
+    def _admitted(self, socket: WebSocket) -> Caller:
+        who = caller(socket, self._node.store, Scope.READ)
+        sessions, limits = self._node.sessions, self._node.settings.limits
+        if len(sessions) >= limits.connections or sessions.of_token(who.token) >= limits.connections_a_token:
+            raise Busy("there are as many connections as are allowed; come again later, or to another node")
+        if not self._node.ready:
+            raise Busy("the node is not ready; come again in a moment")
+        return who
+
+    async def _read(self, connection: WebSocketConnection, number: int, encoding: Encoding) -> None:
+        sessions = self._node.sessions
+        wanted = bytes if encoding is Encoding.MESSAGEPACK else str
+        try:
+            while True:
+                data = await connection.receive()
+                if not isinstance(data, wanted):
+                    sessions.farewell(
+                        number, f"this connection speaks {encoding.value}: send {_KINDS[encoding]}", again=False
+                    )
+                    return
+                try:
+                    message = decode_from_client(data, encoding)
+                except ProtocolError as error:
+                    sessions.farewell(number, str(error)[:500], again=False)
+                    return
+                sessions.received(number, message)
+        except Closed as closed:
+            if closed.ended.how is How.TOO_LARGE:
+                return
+
+
+_KINDS = {Encoding.MESSAGEPACK: "binary messages", Encoding.JSON: "text"}
+
+
+def _encoding(socket: WebSocket) -> tuple[Encoding, str | None]:
+    """How the messages are to be written: by subprotocol, by parameter, or MessagePack."""
+    for subprotocol in socket.scope.get("subprotocols", []):
+        if subprotocol in SUBPROTOCOLS:
+            return SUBPROTOCOLS[subprotocol], subprotocol
+    asked = socket.query_params.get("encoding", Encoding.MESSAGEPACK.value)
+    try:
+        return Encoding(asked), None
+    except ValueError:
+        from http import HTTPStatus
+
+        raise Refusal(HTTPStatus.BAD_REQUEST, "bad_request", "encoding must be msgpack or json") from None

@@ -1,0 +1,320 @@
+"""The node host: one process, no JVM, that keeps standing queries from a log and serves them.
+
+    requests ─▶ writing ─▶ log ─▶ following ─▶ engine ─▶ sessions ─▶ sockets
+                                      │
+                                      └─▶ snapshots, the store
+
+Opening restores the latest sound snapshot and replays the log from there. After that everything that changes anything
+goes into the log first and takes effect when it is read back from there; a node that only follows a log which another
+process writes differs in nothing else. Sockets, engine and sessions share the event loop and need no locks; the disk
+has threads of its own.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from slackwater.core.clock import Clock
+from slackwater.core.errors import LogError, SlackwaterError
+from slackwater.core.types import Position
+from slackwater.intake import MEMORY_FILE
+from slackwater.log import LocalLog, Registered
+from slackwater.server.engine import NodeEngine
+from slackwater.server.events import Append, Applied, Event, QueryRegistered, QueryUnregistered, Tick
+from slackwater.server.limits import ServerLimits
+from slackwater.server.rates import Rates
+from slackwater.server.rules import Rules
+from slackwater.server.sessions import Sessions
+from slackwater.server.snapshots import Snapshot, SnapshotFolder
+from slackwater.server.state import ServerState
+from slackwater.server.store import STORE_FILE, Registration, Store
+from slackwater.server.writing import Change, Result, Target, WriteQueue
+from slackwater.wallclock import WallClock
+
+_report = logging.getLogger("slackwater.server")
+
+SNAPSHOT_EVERY = 1_000_000
+FOLLOW_SECONDS = 0.01
+"""How often a node looks at a log that another process writes."""
+UPKEEP_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSettings:
+    """Where a node lives and how it behaves. `follow` is a log that another process writes."""
+
+    folder: Path
+    name: str = "node"
+    follow: Path | None = None
+    snapshot_every: int = SNAPSHOT_EVERY
+    rules: Rules = field(default_factory=Rules)
+    limits: ServerLimits = field(default_factory=ServerLimits)
+
+    @property
+    def log(self) -> Path:
+        """The folder of the log."""
+        return self.folder / "log" if self.follow is None else self.follow
+
+
+class Node:
+    """A running node; made by opening its folder, which takes as long as the replay takes."""
+
+    def __init__(self, settings: NodeSettings, clock: Clock | None = None) -> None:
+        self.settings = settings
+        self.clock = clock or WallClock()
+        self.engine = NodeEngine()
+        self.snapshots = SnapshotFolder(settings.folder / "snapshots")
+        self.snapshot_position = Position(0)
+        self.rates = Rates()
+        self.log = LocalLog(settings.log, read_only=settings.follow is not None)
+        try:
+            self.store = Store(settings.folder / STORE_FILE)
+            try:
+                former = self._restore()
+                self._replay()
+                self.generation = self.store.next_generation(former)
+                self.store.keep_registrations(self.engine.registrations.values(), self.engine.position)
+            except BaseException:
+                self.store.close()
+                raise
+        except BaseException:
+            self.log.close()
+            raise
+        state = ServerState(settings.name, self.generation, settings.rules, self.engine)
+        self.sessions = Sessions(state, self._append)
+        self.failure: BaseException | None = None
+        self._writing: WriteQueue | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._appending: set[asyncio.Task[None]] = set()
+        self._more = asyncio.Event()
+        self._reached: list[tuple[Position, asyncio.Future[None]]] = []
+        self._registrations_changed: set[int] = set()
+        self._reserved: set[str] = set()
+
+    # ---- opening
+
+    def _restore(self) -> int:
+        """Become the latest sound snapshot; returns the generation that took it."""
+        for snapshot in self.snapshots.read(self.log.start, self.log.end):
+            engine = NodeEngine()
+            try:
+                generation = engine.restore(snapshot.state)
+            except (SlackwaterError, ValueError, KeyError, TypeError) as error:
+                _report.warning("the snapshot at %d cannot be used: %s", snapshot.position, error)
+                continue
+            if engine.position != snapshot.position:
+                _report.warning("the snapshot at %d is of position %d", snapshot.position, engine.position)
+                continue
+            self.engine, self.snapshot_position = engine, snapshot.position
+            return generation
+        if self.log.start > 0:
+            raise LogError(
+                f"the log at {self.log.path} begins at position {self.log.start} and there is no sound snapshot from "
+                f"then on in {self.snapshots.folder}; put a snapshot back from a copy"
+            )
+        return 0
+
+    def _replay(self) -> None:
+        began, start = time.monotonic(), self.engine.position
+        for _ in self.engine.steps(self.log.read(start)):
+            pass
+        self.engine.forget_counts()
+        if self.engine.position > start:
+            _report.info("replayed positions %d to %d in %.1f s", start, self.engine.position, time.monotonic() - began)
+
+    # ---- running
+
+    @property
+    def writable(self) -> bool:
+        """Whether this node writes its log, or follows one."""
+        return self.settings.follow is None
+
+    @property
+    def ready(self) -> bool:
+        """Whether requests can be answered."""
+        return bool(self._tasks) and self.failure is None
+
+    @property
+    def appends(self) -> int:
+        """How often something was appended to the log."""
+        return 0 if self._writing is None else self._writing.groups
+
+    @property
+    def changes(self) -> int:
+        """How many requests that was for."""
+        return 0 if self._writing is None else self._writing.changes
+
+    def start(self, failed: Callable[[], None]) -> None:
+        """Begin to work, on the running event loop; `failed` is called if the node cannot go on."""
+        for event in self.engine.registered():
+            self.sessions.handle(event)
+        self.sessions.handle(Applied(self.engine.nothing()))
+        work = [self._follow(), self.sessions.run(Tick()), self._keep_up()]
+        if self.writable:
+            memory = self.settings.log / MEMORY_FILE
+            self._writing = WriteQueue(self.log, self.clock, memory, self.settings.limits.pending_rows, self._more.set)
+            work.append(self._writing.run())
+
+        def over(task: asyncio.Task[None]) -> None:
+            if not task.cancelled() and task.exception() is not None:
+                self.failure = task.exception()
+                _report.error("the node cannot go on: %s", self.failure, exc_info=self.failure)
+                failed()
+
+        for coroutine in work:
+            task = asyncio.get_running_loop().create_task(coroutine)
+            task.add_done_callback(over)
+            self._tasks.append(task)
+
+    async def stop(self) -> None:
+        """Write what waits, take a snapshot, close everything."""
+        self.sessions.farewell_to_all("the node is going down; come again")
+        if self._writing is not None and self._tasks:
+            await self._writing.close()
+            await asyncio.wait([self._tasks[-1]])
+            self._writing.finish()
+        for task in [*self._tasks, *self._appending]:
+            task.cancel()
+        await asyncio.gather(*self._tasks, *self._appending, return_exceptions=True)
+        if self.failure is None:
+            self._catch_up()
+            self.take_snapshot()
+            self.store.keep_registrations(self.engine.registrations.values(), self.engine.position)
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self._tasks = []
+        self.store.close()
+        self.log.close()
+
+    async def change(self, change: Change[Result], rows: int = 1) -> Result:
+        """Make a change durable."""
+        if self._writing is None:
+            raise LogError("this node follows a log that another process writes: it takes no changes; ask the other")
+        return await self._writing.submit(change, rows)
+
+    async def reached(self, position: Position, seconds: float) -> bool:
+        """Wait until everything before a position was applied; False if that takes too long."""
+        if self.engine.position >= position:
+            return True
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._reached.append((position, future))
+        try:
+            async with asyncio.timeout(seconds):
+                await future
+        except TimeoutError:
+            return self.engine.position >= position
+        finally:
+            self._reached = [(at, waiting) for at, waiting in self._reached if waiting is not future]
+        return True
+
+    def reserve(self, name: str) -> bool:
+        """Keep a subscription's name for one request, until it is released; False if another has it."""
+        if name.lower() in self._reserved:
+            return False
+        self._reserved.add(name.lower())
+        return True
+
+    def release(self, name: str) -> None:
+        """Whoever reserved the name is done."""
+        self._reserved.discard(name.lower())
+
+    # ---- following
+
+    async def _follow(self) -> None:
+        while True:
+            self._more.clear()
+            end = self.log.end
+            if end > self.engine.position:
+                for events in self.engine.steps(self.log.read(self.engine.position, end)):
+                    self._told(events)
+                    await asyncio.sleep(0)
+            elif self.writable:
+                await self._more.wait()
+            else:
+                await asyncio.sleep(FOLLOW_SECONDS)
+
+    def _catch_up(self) -> None:
+        for events in self.engine.steps(self.log.read(self.engine.position)):
+            self._told(events)
+
+    def _told(self, events: list[Event]) -> None:
+        for event in events:
+            if isinstance(event, QueryRegistered | QueryUnregistered):
+                self._registrations_changed.add(event.number)
+            self.sessions.handle(event)
+        position = self.engine.position
+        for at, waiting in self._reached:
+            if at <= position and not waiting.done():
+                waiting.set_result(None)
+
+    def _append(self, instruction: Append) -> None:
+        """The sessions want registrations in the log; they ask again if it fails, so failing is only noted."""
+        if not self.writable:
+            return
+        task = asyncio.get_running_loop().create_task(self._appended(instruction))
+        self._appending.add(task)
+        task.add_done_callback(self._appending.discard)
+
+    async def _appended(self, instruction: Append) -> None:
+        def change(target: Target) -> None:
+            tables = target.log.catalog()
+            target.log.append(
+                [
+                    record
+                    for record in instruction.records
+                    if not isinstance(record, Registered) or tables.find(record.table) is not None
+                ]
+            )
+
+        try:
+            await self.change(change, len(instruction.records))
+        except SlackwaterError as error:
+            _report.warning("registrations could not be appended: %s", error)
+
+    # ---- upkeep
+
+    async def _keep_up(self) -> None:
+        """Once a second: snapshots when due, the view of registrations, revoked tokens, rates."""
+        while True:
+            await asyncio.sleep(UPKEEP_SECONDS)
+            self.rates.note(rows=self.engine.applied_rows, sent=self.sessions.messages["sent"])
+            if self.engine.position - self.snapshot_position >= self.settings.snapshot_every:
+                position, state = self.engine.position, self.engine.snapshot(self.generation)
+                await asyncio.to_thread(self._write_snapshot, position, state)
+            if self._registrations_changed:
+                await asyncio.to_thread(self._write_registrations, *self._registration_changes())
+            for token in self.sessions.tokens():
+                if not self.store.in_force(token):
+                    self.sessions.farewell_to_token(token, "the token was revoked")
+
+    def take_snapshot(self) -> None:
+        """Write the state down, unless that was done at this position already."""
+        if self.engine.position > self.snapshot_position:
+            self._write_snapshot(self.engine.position, self.engine.snapshot(self.generation))
+
+    def _write_snapshot(self, position: Position, state: bytes) -> None:
+        try:
+            self.snapshots.write(Snapshot(position, state))
+        except SlackwaterError as error:
+            # The log has it all: a full disk must not end the service.
+            _report.error("%s", error)
+            return
+        self.snapshot_position = position
+
+    def _registration_changes(self) -> tuple[list[Registration], list[int], Position]:
+        numbers, self._registrations_changed = self._registrations_changed, set()
+        present = self.engine.registrations
+        changed = [present[number] for number in numbers if number in present]
+        return changed, [number for number in numbers if number not in present], self.engine.position
+
+    def _write_registrations(self, changed: list[Registration], gone: list[int], position: Position) -> None:
+        try:
+            with Store(self.store.path) as store:
+                store.change_registrations(changed, gone, position)
+        except SlackwaterError as error:
+            _report.error("%s", error)

@@ -1,0 +1,194 @@
+"""What stands in the JSON of requests and answers, as types; the OpenAPI document is made from them."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from slackwater.core.schema import LONGEST_NAME, MOST_COLUMNS, Column, TableSchema
+from slackwater.core.types import DataType
+from slackwater.server.limits import ServerLimits
+
+Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
+Sql = Annotated[str, Meta(min_length=1, max_length=ServerLimits().statement)]
+Whole = Annotated[int, Meta(ge=0)]
+TypeName = Literal["BOOLEAN", "BIGINT", "DOUBLE", "TEXT", "TIMESTAMP"]
+
+
+class Statement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An SQL statement."""
+
+    sql: Sql
+
+
+class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A one-shot query. `after`: wait until the node has applied the log up to this position, as a receipt names."""
+
+    sql: Sql
+    after: Annotated[int, Meta(ge=0, le=2**62)] | None = None
+
+
+class ColumnBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A column of a table."""
+
+    name: Name
+    type: TypeName
+    nullable: bool = True
+
+
+class TableBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A table's definition."""
+
+    name: Name
+    columns: Annotated[list[ColumnBody], Meta(min_length=1, max_length=MOST_COLUMNS)]
+    key: Annotated[list[Name], Meta(min_length=1, max_length=MOST_COLUMNS)]
+    event_time: Name | None = None
+
+    def schema(self) -> TableSchema:
+        """The definition; raises `SchemaError` where it cannot be."""
+        columns = tuple(Column(one.name, DataType(one.type), one.nullable) for one in self.columns)
+        return TableSchema(self.name, columns, tuple(self.key), self.event_time)
+
+
+class TableAnswer(msgspec.Struct, frozen=True):
+    """A table, with how many rows its latest state has."""
+
+    name: str
+    columns: list[ColumnBody]
+    key: list[str]
+    event_time: str | None
+    rows: Whole
+    subscriptions: Whole
+
+
+class Tables(msgspec.Struct, frozen=True):
+    """All tables, as of a position."""
+
+    tables: list[TableAnswer]
+    as_of: Whole
+
+
+class Changed(msgspec.Struct, frozen=True):
+    """A change is durable; `position` is the end of the log after it."""
+
+    position: Whole
+
+
+class ReceiptAnswer(msgspec.Struct, frozen=True):
+    """What became of the rows; all of it is durable, and `position` is the end of the log after them."""
+
+    accepted: Whole
+    quarantined: Whole
+    repeats: Whole
+    position: Whole
+    ignored_columns: list[str]
+
+
+class QuarantinedRow(msgspec.Struct, frozen=True):
+    """A refused row: what came, why and from where."""
+
+    position: Whole
+    row: str
+    reason: str
+    detail: str
+    place: str
+    at: str
+    source: str
+    sequence: int | None
+
+
+class QuarantineAnswer(msgspec.Struct, frozen=True):
+    """Refused rows of a table in positions `start` to `next`; ask again from `next` until it is `end`."""
+
+    rows: list[QuarantinedRow]
+    start: Whole
+    next: Whole
+    end: Whole
+
+
+class AnswerColumn(msgspec.Struct, frozen=True):
+    """A column of an answer, with its Arrow type."""
+
+    name: str
+    type: str
+
+
+class QueryAnswer(msgspec.Struct, frozen=True):
+    """The answer to a one-shot query, right as of a position of the log."""
+
+    columns: list[AnswerColumn]
+    rows: list[list[Any]]
+    as_of: Whole
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """What a statement means, for people and as a tree."""
+
+    text: str
+    tree: dict[str, Any]
+
+
+class Subscription(msgspec.Struct, frozen=True):
+    """A standing query. Counts are measured since this server began."""
+
+    number: Whole
+    name: str | None
+    owner: str
+    sql: str
+    epoch: Whole
+    position: Whole
+    kind: Literal["selection", "aggregate"]
+    table: str
+    within: float | None
+    fidelity: float | None
+    notifications: Whole
+    subscribers: Whole
+
+
+class Subscriptions(msgspec.Struct, frozen=True):
+    """Standing queries in order of their numbers; `next` is where the following ones begin, None after the last."""
+
+    subscriptions: list[Subscription]
+    next: Whole | None
+    as_of: Whole
+
+
+class Health(msgspec.Struct, frozen=True):
+    """Whether the server is there."""
+
+    status: Literal["ok"]
+
+
+class Ready(msgspec.Struct, frozen=True):
+    """Whether the server can answer, and how far it has come."""
+
+    status: Literal["ready"]
+    node: str
+    generation: Whole
+    position: Whole
+
+
+class Metrics(msgspec.Struct, frozen=True):
+    """Counters since the server began, and rates a second over the last ten seconds."""
+
+    node: str
+    generation: Whole
+    uptime_seconds: float
+    log_start: Whole
+    log_end: Whole
+    position: Whole
+    snapshot_position: Whole
+    tables: Whole
+    subscriptions: Whole
+    connections: Whole
+    rows_applied: Whole
+    rows_a_second: float
+    messages_received: Whole
+    messages_sent: Whole
+    messages_sent_a_second: float
+    bytes_sent: Whole
+    connections_held_back: Whole
+    notifications: Whole
+    log_appends: Whole
+    log_changes: Whole
+    resident_bytes: Whole

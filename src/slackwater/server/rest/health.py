@@ -1,0 +1,69 @@
+"""Operating a server: health, readiness, metrics, and the description of all this."""
+
+from http import HTTPStatus
+from pathlib import Path
+
+from starlette.responses import Response
+
+from slackwater.server.errors import Refusal
+from slackwater.server.rest.bodies import Health, Metrics, Ready
+from slackwater.server.rest.operation import JSON, Call, Operation, answered
+from slackwater.server.store import Scope
+
+_PAGE = 4096
+_STATM = Path("/proc/self/statm")
+
+
+async def health(_: Call) -> Response:
+    """Whether the process answers at all."""
+    return answered(Health("ok"))
+
+
+async def ready(call: Call) -> Response:
+    """Whether it can do its work."""
+    node = call.node
+    if not node.ready:
+        raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "not_ready", "the node is not running", {"retry-after": "1"})
+    return answered(Ready("ready", node.settings.name, node.generation, node.engine.position))
+
+
+async def metrics(call: Call) -> Response:
+    """Positions, rates, sessions, bytes."""
+    node = call.node
+    engine, sessions = node.engine, node.sessions
+    return answered(
+        Metrics(
+            node=node.settings.name,
+            generation=node.generation,
+            uptime_seconds=round(node.rates.uptime, 3),
+            log_start=node.log.start,
+            log_end=node.log.end,
+            position=engine.position,
+            snapshot_position=node.snapshot_position,
+            tables=len(engine.tables),
+            subscriptions=len(engine.registrations),
+            connections=len(sessions),
+            rows_applied=engine.applied_rows,
+            rows_a_second=round(node.rates.rate("rows"), 3),
+            messages_received=sessions.messages["received"],
+            messages_sent=sessions.messages["sent"],
+            messages_sent_a_second=round(node.rates.rate("sent"), 3),
+            bytes_sent=sessions.sent_bytes,
+            connections_held_back=sessions.held_back,
+            notifications=engine.notifications,
+            log_appends=node.appends,
+            log_changes=node.changes,
+            resident_bytes=_resident(),
+        )
+    )
+
+
+def _resident() -> int:
+    return int(_STATM.read_text().split()[1]) * _PAGE if _STATM.exists() else 0
+
+
+OPERATIONS = (
+    Operation("GET", "/v1/health", "health", "Whether the process answers.", health, None, {200: {JSON: Health}}),
+    Operation("GET", "/v1/ready", "ready", "Whether it can do its work.", ready, None, {200: {JSON: Ready}}),
+    Operation("GET", "/v1/metrics", "metrics", "Counters and rates.", metrics, Scope.READ, {200: {JSON: Metrics}}),
+)

@@ -1,0 +1,218 @@
+"""What a request is: one description from which both its route and its part of the OpenAPI document are made.
+
+So the document cannot promise a route that is not there, leave one out, or forget that a scope is needed.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, TypeAlias, TypeVar
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from slackwater.core.schema import TableSchema
+from slackwater.server.access import Caller
+from slackwater.server.errors import Refusal
+from slackwater.server.evaluator import Evaluator
+from slackwater.server.limits import ServerLimits
+from slackwater.server.node import Node
+from slackwater.server.store import Scope
+
+JSON = "application/json"
+ARROW = "application/vnd.apache.arrow.stream"
+JSON_LINES = "application/x-ndjson"
+
+_PATIENCE = 4
+"""How many times the limit is read of a body that is over it."""
+
+Body = TypeVar("Body")
+
+
+@dataclass(slots=True)
+class Service:
+    """What all requests share."""
+
+    node: Node
+    evaluator: Evaluator
+    queries: ThreadPoolExecutor
+    asked: int = 0
+    """One-shot queries that run or wait."""
+    busy: int = 0
+    """Requests under way."""
+
+    @property
+    def limits(self) -> ServerLimits:
+        """How much is allowed."""
+        return self.node.settings.limits
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A value in the path or after the question mark; `schema` is its JSON schema."""
+
+    name: str
+    about: str
+    schema: Mapping[str, Any]
+    in_path: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request under way."""
+
+    service: Service
+    request: Request
+    caller: Caller
+
+    @property
+    def node(self) -> Node:
+        """The node that is asked."""
+        return self.service.node
+
+    @property
+    def limits(self) -> ServerLimits:
+        """How much is allowed."""
+        return self.service.limits
+
+    def path(self, name: str) -> str:
+        """A part of the path."""
+        return str(self.request.path_params[name])
+
+    def text(self, name: str, default: str | None = None, most: int = 128) -> str | None:
+        """A parameter that is text."""
+        value = self.request.query_params.get(name)
+        if value is None:
+            return default
+        if not 1 <= len(value) <= most or not value.isprintable():
+            raise wrong(f"{name} must have 1 to {most} printable characters")
+        return value
+
+    def integer(self, name: str, default: int | None, least: int, most: int) -> int | None:
+        """A parameter that is a whole number."""
+        value = self.request.query_params.get(name)
+        if value is None:
+            return default
+        if not (value.isascii() and value.removeprefix("-").isdigit() and len(value) <= 20):
+            raise wrong(f"{name} must be a whole number")
+        if not least <= int(value) <= most:
+            raise wrong(f"{name} must be from {least} to {most}, not {value}")
+        return int(value)
+
+    def table(self, name: str) -> TableSchema:
+        """The table of this name, in whatever case."""
+        tables = self.node.engine.tables
+        found = tables.get(name) or next((tables[one] for one in tables if one.lower() == name.lower()), None)
+        if found is None:
+            raise missing(f"there is no table {name!r}")
+        return found
+
+    async def body(self, most: int) -> bytes:
+        """The whole body, if it is not too large and does not come too slowly."""
+        pieces: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(self.limits.body_seconds):
+                async for piece in self.request.stream():
+                    size += len(piece)
+                    if size <= most:
+                        pieces.append(piece)
+                    elif size > _PATIENCE * most:
+                        break
+                    else:
+                        # Let go, and read on for a while: who is cut off while sending does not see the answer.
+                        pieces.clear()
+        except TimeoutError:
+            raise Refusal(
+                HTTPStatus.REQUEST_TIMEOUT,
+                "timeout",
+                f"the body was not complete after {self.limits.body_seconds:g} seconds; send less at a time",
+                {"connection": "close"},
+            ) from None
+        except ClientDisconnect:
+            raise wrong("the connection ended before the body did") from None
+        if size > most:
+            raise too_large(most)
+        return b"".join(pieces)
+
+    def media_type(self) -> str:
+        """What the body is said to be."""
+        return self.request.headers.get("content-type", "").split(";")[0].strip().lower()
+
+    async def json(self, kind: type[Body]) -> Body:
+        """The body as a value of this type."""
+        if self.media_type() != JSON:
+            raise unsupported(JSON)
+        return decoded(await self.body(self.limits.small_body), kind)
+
+
+Handler: TypeAlias = Callable[[Call], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One request: how it is made, who may make it, and every answer there can be.
+
+    `takes`: the bodies by media type, as the type of a JSON body or None for others. `gives`: the same for the answer
+    of each status. `fails`: the statuses of the other answers, all of them a `Problem`; those that follow from the
+    scope, the parameters and the body are added by themselves.
+    """
+
+    method: str
+    path: str
+    name: str
+    about: str
+    handler: Handler
+    scope: Scope | None
+    gives: Mapping[int, Mapping[str, Any]]
+    takes: Mapping[str, Any] = field(default_factory=dict)
+    parameters: tuple[Parameter, ...] = ()
+    fails: frozenset[int] = frozenset()
+
+    @property
+    def failures(self) -> frozenset[int]:
+        """All statuses of the answers that are problems."""
+        found = set(self.fails) | {400, 429, 503}
+        if self.scope is not None:
+            found |= {401, 403}
+        if self.takes:
+            found |= {408, 413, 415}
+        return frozenset(found)
+
+
+def decoded(body: bytes, kind: type[Body]) -> Body:
+    """JSON as a value of a type."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise wrong(f"the body is not what was expected: {error}") from None
+
+
+def answered(value: Any, status: int = HTTPStatus.OK) -> Response:
+    """A value as JSON."""
+    return Response(msgspec.json.encode(value), status, media_type=JSON)
+
+
+def wrong(message: str) -> Refusal:
+    """A request that makes no sense."""
+    return Refusal(HTTPStatus.BAD_REQUEST, "bad_request", message)
+
+
+def missing(message: str) -> Refusal:
+    """Something that is not there."""
+    return Refusal(HTTPStatus.NOT_FOUND, "not_found", message)
+
+
+def too_large(most: int) -> Refusal:
+    """A body over its limit; what is left of it is not read."""
+    message = f"a body may have {most:,} bytes; send it in parts"
+    return Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "limit", message, {"connection": "close"})
+
+
+def unsupported(*expected: str) -> Refusal:
+    """A body of a kind that is not understood."""
+    kinds = " or ".join(expected)
+    return Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "media_type", f"send the header Content-Type: {kinds}")

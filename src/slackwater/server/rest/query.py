@@ -1,0 +1,188 @@
+"""One-shot questions: SELECT on the latest state, SHOW, EXPLAIN."""
+
+import asyncio
+from datetime import date, datetime, timedelta
+from datetime import time as time_of_day
+from decimal import Decimal
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from starlette.responses import Response
+
+from slackwater.core.errors import NotSupported
+from slackwater.core.query import OneShot
+from slackwater.core.statement import Catalogued, Explain, Select, Show, Statement
+from slackwater.core.types import Position
+from slackwater.server.errors import Refusal
+from slackwater.server.rest.bodies import AnswerColumn, Explanation, QueryAnswer, Question
+from slackwater.server.rest.bodies import Statement as StatementBody
+from slackwater.server.rest.listing import described
+from slackwater.server.rest.operation import ARROW, JSON, Call, Operation, answered
+from slackwater.server.store import Scope
+from slackwater.server.writing import Busy
+from slackwater.sql import Catalog, bind, explain, parse
+
+AS_OF_HEADER = "slackwater-as-of"
+_SUBSCRIPTION = pa.schema(
+    [
+        ("number", pa.int64()),
+        ("name", pa.string()),
+        ("owner", pa.string()),
+        ("sql", pa.string()),
+        ("within", pa.float64()),
+        ("fidelity", pa.float64()),
+        ("notifications", pa.int64()),
+        ("subscribers", pa.int64()),
+    ]
+)
+"""What SHOW SUBSCRIPTIONS shows."""
+
+
+async def ask(call: Call) -> Response:
+    """Answer a question at a stated position."""
+    question = await call.json(Question)
+    accept = call.request.headers.get("accept", "*/*")
+    arrow = ARROW in accept and JSON not in accept
+    if question.after is not None and not await call.node.reached(Position(question.after), call.limits.wait_seconds):
+        raise Refusal(
+            HTTPStatus.CONFLICT,
+            "not_reached",
+            f"position {question.after} was not reached within {call.limits.wait_seconds:g} seconds; "
+            f"the log is at {call.node.engine.position}",
+        )
+    statement = await _bound(call, question.sql)
+    as_of = call.node.engine.position
+    match statement:
+        case Select(query):
+            found, as_of = await _selected(call, query)
+        case Show(what):
+            found = _shown(call, what)
+        case Explain(inner):
+            found = pa.table({"explanation": explain(inner).text().splitlines()})
+        case _:
+            raise NotSupported("a question is SELECT, SHOW or EXPLAIN; other statements have other addresses")
+    if arrow:
+        body = await asyncio.to_thread(_arrow, found)
+        return Response(body, media_type=ARROW, headers={AS_OF_HEADER: str(as_of)})
+    return Response(await asyncio.to_thread(_json, found, as_of), media_type=JSON)
+
+
+async def explain_statement(call: Call) -> Response:
+    """Say what a statement means."""
+    statement = await _bound(call, (await call.json(StatementBody)).sql)
+    tree = explain(statement)
+    return answered(Explanation(tree.text(), dict(tree.plain())))
+
+
+async def _bound(call: Call, sql: str) -> Statement:
+    engine = call.node.engine
+    names = tuple(one.name for one in engine.registrations.values() if one.name is not None)
+    catalog = Catalog(
+        tuple(engine.tables.values()), subscriptions=tuple({name.lower(): name for name in names}.values())
+    )
+    # A long statement takes a while to read; meanwhile others are served.
+    return await asyncio.to_thread(lambda: bind(parse(sql), catalog))
+
+
+async def _selected(call: Call, query: OneShot) -> tuple[pa.Table, Position]:
+    service = call.service
+    if service.asked >= call.limits.queries + call.limits.queries_waiting:
+        raise Busy(f"{service.asked} questions are being answered already; come again in a moment")
+    service.asked += 1
+    try:
+        loop = asyncio.get_running_loop()
+        statement = await loop.run_in_executor(service.queries, service.evaluator.statement, query)
+        # From here on without waiting: the tables are all of one position, and never change once they are taken.
+        engine = call.node.engine
+        as_of = engine.position
+        tables = {name: engine.host.latest(name).rows for name in query.tables}
+        return await loop.run_in_executor(service.queries, service.evaluator.run, statement, tables), as_of
+    finally:
+        service.asked -= 1
+
+
+def _shown(call: Call, what: Catalogued) -> pa.Table:
+    engine = call.node.engine
+    if what is Catalogued.TABLE:
+        tables = list(engine.tables.values())
+        return pa.table(
+            {
+                "table": [table.name for table in tables],
+                "columns": [", ".join(f"{one.name} {one.type.value}" for one in table.columns) for table in tables],
+                "key": [", ".join(table.key) for table in tables],
+                "rows": [len(engine.host.latest(table.name)) for table in tables],
+            }
+        )
+    if what is Catalogued.SUBSCRIPTION:
+        most = call.limits.query_rows
+        rows = [described(call.node, one) for one in list(engine.registrations.values())[:most]]
+        return pa.table(
+            {field.name: [getattr(row, field.name) for row in rows] for field in _SUBSCRIPTION}, _SUBSCRIPTION
+        )
+    raise NotSupported("a server has no sources of its own; rows are sent to it")
+
+
+def _arrow(found: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, found.schema) as writer:
+        writer.write_table(found)
+    body: bytes = sink.getvalue().to_pybytes()
+    return body
+
+
+def _json(found: pa.Table, as_of: Position) -> bytes:
+    columns = [AnswerColumn(field.name, str(field.type)) for field in found.schema]
+    cells = [[_plain(cell) for cell in column.to_pylist()] for column in found.columns]
+    rows = [list(row) for row in zip(*cells, strict=True)]
+    return msgspec.json.encode(QueryAnswer(columns, rows, as_of))
+
+
+def _plain(cell: Any) -> Any:
+    """A cell as JSON has it: times as ISO 8601, decimals without a fraction as whole numbers."""
+    match cell:
+        case None | bool() | int() | str():
+            return cell
+        case float():
+            return cell if cell - cell == 0 else None
+        case Decimal():
+            return int(cell) if cell == cell.to_integral_value() else float(cell)
+        case datetime() | date() | time_of_day():
+            return cell.isoformat()
+        case timedelta():
+            return cell.total_seconds()
+        case list():
+            return [_plain(one) for one in cell]
+        case dict():
+            return {str(name): _plain(one) for name, one in cell.items()}
+        case bytes():
+            return cell.hex()
+        case _:
+            return str(cell)
+
+
+OPERATIONS = (
+    Operation(
+        "POST",
+        "/v1/query",
+        "query",
+        "Answer a SELECT from the latest state, at the position that the answer names; also SHOW and EXPLAIN. "
+        f"With `Accept: {ARROW}` the answer is an Arrow IPC stream and the position is in the header {AS_OF_HEADER}.",
+        ask,
+        Scope.READ,
+        {200: {JSON: QueryAnswer, ARROW: None}},
+        takes={JSON: Question},
+        fails=frozenset({409, 422}),
+    ),
+    Operation(
+        "POST",
+        "/v1/explain",
+        "explain",
+        "Say what any statement means, without doing it.",
+        explain_statement,
+        Scope.READ,
+        {200: {JSON: Explanation}},
+        takes={JSON: StatementBody},
+    ),
+)

@@ -1,0 +1,227 @@
+"""Rows: sending them in, and looking at those that were refused."""
+
+import asyncio
+from dataclasses import replace
+from http import HTTPStatus
+
+import pyarrow as pa
+from starlette.responses import Response
+
+from slackwater.core.arrival import Arrival, Refusal
+from slackwater.core.arrow import OPERATION, SEQUENCE, SOURCE
+from slackwater.core.errors import SourceError
+from slackwater.core.types import Position
+from slackwater.core.update import Operation as RowOperation
+from slackwater.intake import Receipt
+from slackwater.log import Quarantined
+from slackwater.server.arrow_bodies import read_batches
+from slackwater.server.errors import Refusal as Refused
+from slackwater.server.rest.bodies import QuarantineAnswer, QuarantinedRow, ReceiptAnswer
+from slackwater.server.rest.operation import (
+    ARROW,
+    JSON,
+    JSON_LINES,
+    Call,
+    Operation,
+    Parameter,
+    answered,
+    unsupported,
+    wrong,
+)
+from slackwater.server.rest.tables import TABLE
+from slackwater.server.store import Scope
+from slackwater.sources.json_lines import JsonLinesReader
+from slackwater.sources.times import check_timezone
+
+_LARGEST_FIRST = 2**61
+_INLINE = 32 * 1024
+"""Bytes that are parsed at once; larger bodies are parsed on a thread, so that nobody waits for them."""
+_OPERATIONS = {"upsert": RowOperation.UPSERT, "delete": RowOperation.DELETE}
+
+
+async def send_rows(call: Call) -> Response:
+    """Take rows in."""
+    table = call.table(call.path("table")).name
+    kind = call.media_type()
+    if kind not in (JSON_LINES, ARROW):
+        raise unsupported(JSON_LINES, ARROW)
+    source = call.text("source", f"rest/{call.caller.name}")
+    assert source is not None
+    first = call.integer("first", None, 0, _LARGEST_FIRST)
+    operation = call.text("operation", "upsert")
+    if operation not in _OPERATIONS:
+        raise wrong("operation must be upsert or delete")
+    timezone = call.text("timezone")
+    if timezone is not None:
+        try:
+            check_timezone(timezone)
+        except SourceError as error:
+            raise wrong(str(error)) from None
+    body = await call.body(call.limits.body)
+    empty = Arrival(table, source, pa.RecordBatch.from_arrays([], names=[]), f"POST by {call.caller.name}")
+    blank = replace(empty, timezone=timezone)
+
+    def parse() -> list[Arrival]:
+        made = _from_lines(body, blank, first) if kind == JSON_LINES else _from_arrow(body, blank, first, call)
+        return [_deleting(arrival) for arrival in made] if operation == "delete" else made
+
+    arrivals = parse() if len(body) <= _INLINE else await asyncio.to_thread(parse)
+    rows = sum(arrival.batch.num_rows + len(arrival.refused) for arrival in arrivals)
+    if rows > call.limits.rows:
+        raise Refused(
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "limit", f"a request may have {call.limits.rows:,} rows, not {rows:,}"
+        )
+    receipt: Receipt = await call.node.change(lambda target: target.intake.take(arrivals), max(rows, 1))
+    return answered(
+        ReceiptAnswer(
+            receipt.accepted,
+            receipt.quarantined,
+            receipt.repeats,
+            receipt.position,
+            [name[:128] for name in receipt.ignored_columns[:100]],
+        )
+    )
+
+
+def _from_lines(body: bytes, blank: Arrival, first: int | None) -> list[Arrival]:
+    arrivals = []
+    for rows in JsonLinesReader([body], blank.place).rows():
+        batch = rows.batch
+        if first is not None:
+            batch = batch.append_column(SEQUENCE, pa.array(rows.numbers + (first - 1), pa.int64()))
+        refused = tuple(replace(one, sequence=_number(one, first)) for one in rows.refused)
+        arrivals.append(replace(blank, batch=batch, rows=pa.array(rows.numbers, pa.int64()), refused=refused))
+    return arrivals
+
+
+def _number(refusal: Refusal, first: int | None) -> int | None:
+    """A refused row keeps its number only where the sender numbers its rows."""
+    return None if first is None or refusal.sequence is None else refusal.sequence + first - 1
+
+
+def _from_arrow(body: bytes, blank: Arrival, first: int | None, call: Call) -> list[Arrival]:
+    try:
+        batches = read_batches(body, call.limits.rows)
+    except SourceError as error:
+        raise wrong(str(error)) from None
+    arrivals = []
+    for batch in batches:
+        if SOURCE in batch.schema.names:
+            raise wrong(f"a request has one source, given in its address; leave the column {SOURCE} out")
+        if first is not None:
+            if SEQUENCE in batch.schema.names:
+                raise wrong(f"the rows have numbers of their own ({SEQUENCE}); leave first out")
+            numbers = pa.array(range(first, first + batch.num_rows), pa.int64())
+            batch, first = batch.append_column(SEQUENCE, numbers), first + batch.num_rows
+        if batch.num_rows:
+            arrivals.append(replace(blank, batch=batch))
+    return arrivals
+
+
+def _deleting(arrival: Arrival) -> Arrival:
+    if OPERATION in arrival.batch.schema.names:
+        raise wrong(f"the rows say themselves what they do ({OPERATION}); leave operation out")
+    if arrival.batch.num_columns == 0:
+        return arrival
+    deletions = pa.array([int(RowOperation.DELETE)] * arrival.batch.num_rows, pa.int8())
+    return replace(arrival, batch=arrival.batch.append_column(OPERATION, deletions))
+
+
+async def list_quarantine(call: Call) -> Response:
+    """Look at refused rows."""
+    table = call.table(call.path("table")).name
+    limit = call.integer("limit", 100, 1, call.limits.quarantine_rows) or 100
+    start = call.integer("start", None, 0, 2**62)
+    log = call.node.log
+    end = log.end
+    if start is None:
+        # The latest ones are what people look for first.
+        start = max(int(log.start), end - call.limits.quarantine_positions)
+    if start > end:
+        raise wrong(f"the log ends at {end}; start must not lie behind it")
+    begin = Position(start)
+
+    def look() -> QuarantineAnswer:
+        found: list[QuarantinedRow] = []
+        stop = Position(min(end, begin + call.limits.quarantine_positions))
+        for entry in log.read(begin, stop):
+            if isinstance(entry.record, Quarantined) and entry.record.table == table:
+                for offset, row in enumerate(entry.record.batch.to_pylist()):
+                    found.append(_quarantined(entry.first + offset, row))
+                    if len(found) == limit:
+                        return QuarantineAnswer(found, begin, found[-1].position + 1, end)
+        return QuarantineAnswer(found, begin, stop, end)
+
+    return answered(await asyncio.to_thread(look))
+
+
+def _quarantined(position: int, row: dict[str, object]) -> QuarantinedRow:
+    sequence = row[SEQUENCE]
+    return QuarantinedRow(
+        position,
+        str(row["row"]),
+        str(row["reason"]),
+        str(row["detail"]),
+        str(row["place"]),
+        str(row["at"]),
+        str(row[SOURCE]),
+        sequence if isinstance(sequence, int) else None,
+    )
+
+
+OPERATIONS = (
+    Operation(
+        "POST",
+        "/v1/tables/{table}/rows",
+        "sendRows",
+        "Send rows, as JSON lines or as an Arrow IPC stream. When the answer comes they are durable. "
+        "With `first`, sending the same again changes nothing.",
+        send_rows,
+        Scope.INGEST,
+        {200: {JSON: ReceiptAnswer}},
+        takes={JSON_LINES: None, ARROW: None},
+        parameters=(
+            TABLE,
+            Parameter(
+                "source",
+                "Who sends: rows are known by their source and number. The token's name if left out.",
+                {"type": "string", "minLength": 1, "maxLength": 128},
+            ),
+            Parameter(
+                "first",
+                "The number of the first row; the others follow. Without it a row is known by what it says.",
+                {"type": "integer", "minimum": 0, "maximum": _LARGEST_FIRST},
+            ),
+            Parameter(
+                "operation",
+                "What the rows do; a row to be deleted needs its key columns only.",
+                {"type": "string", "enum": list(_OPERATIONS)},
+            ),
+            Parameter(
+                "timezone",
+                "The zone of times that carry none, as Europe/Vienna.",
+                {"type": "string", "minLength": 1, "maxLength": 128},
+            ),
+        ),
+        fails=frozenset({404, 409}),
+    ),
+    Operation(
+        "GET",
+        "/v1/tables/{table}/quarantine",
+        "listQuarantine",
+        "List rows that were refused, and why.",
+        list_quarantine,
+        Scope.READ,
+        {200: {JSON: QuarantineAnswer}},
+        parameters=(
+            TABLE,
+            Parameter("limit", "At most so many rows.", {"type": "integer", "minimum": 1, "maximum": 1000}),
+            Parameter(
+                "start",
+                "Look from this position of the log on; near its end if left out.",
+                {"type": "integer", "minimum": 0, "maximum": 2**62},
+            ),
+        ),
+        fails=frozenset({404, 410}),
+    ),
+)

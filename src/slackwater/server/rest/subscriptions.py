@@ -1,0 +1,154 @@
+"""Standing queries: register, list, explain, drop. Their answers are had over the live connection."""
+
+from http import HTTPStatus
+from itertools import islice
+
+from starlette.responses import Response
+
+from slackwater.core.statement import Subscribe
+from slackwater.core.types import Position
+from slackwater.log import Registered, Unregistered
+from slackwater.server.errors import Refusal
+from slackwater.server.rest.bodies import Changed, Explanation, Statement, Subscription, Subscriptions
+from slackwater.server.rest.listing import described
+from slackwater.server.rest.operation import JSON, Call, Operation, Parameter, answered, missing, wrong
+from slackwater.server.store import Registration, Scope
+from slackwater.server.writing import Target
+from slackwater.sql import explain
+
+_MOST_LISTED = 1_000
+WHICH = Parameter(
+    "subscription", "Its number or its name.", {"type": "string", "minLength": 1, "maxLength": 128}, in_path=True
+)
+
+
+async def register(call: Call) -> Response:
+    """Keep a query from now on, whether anybody listens or not."""
+    node = call.node
+    sql = (await call.json(Statement)).sql
+    query, text, name = node.engine.bind(sql)
+    if name is None:
+        raise wrong("give it a name, SUBSCRIBE name AS SELECT …; without one it lasts only while somebody listens")
+    owned = sum(1 for one in node.engine.registrations.values() if one.owner == call.caller.name)
+    if owned >= call.limits.registrations_a_token:
+        raise Refusal(HTTPStatus.CONFLICT, "limit", f"you have {owned} subscriptions, as many as are allowed")
+    if node.engine.named(name) is not None or not node.reserve(name):
+        raise Refusal(HTTPStatus.CONFLICT, "exists", f"there is already a subscription {name}; drop it first")
+
+    def change(target: Target) -> tuple[int, Position]:
+        number = int(target.log.end)
+        if target.log.catalog().find(query.table) is None:
+            raise missing(f"table {query.table} was dropped meanwhile")
+        return number, target.log.append([Registered(query.table, text, call.caller.name, name)])
+
+    try:
+        number, position = await node.change(change)
+        await node.reached(position, call.limits.wait_seconds)
+    finally:
+        node.release(name)
+    return answered(described(node, _found(call, str(number))), HTTPStatus.CREATED)
+
+
+async def list_all(call: Call) -> Response:
+    """List what stands."""
+    start = call.integer("start", 0, 0, 2**62) or 0
+    limit = call.integer("limit", 100, 1, _MOST_LISTED) or 100
+    engine = call.node.engine
+    numbers = sorted(number for number in engine.registrations if number >= start)
+    listed = [described(call.node, engine.registrations[number]) for number in islice(numbers, limit)]
+    following = numbers[limit] if len(numbers) > limit else None
+    return answered(Subscriptions(listed, following, engine.position))
+
+
+async def get_one(call: Call) -> Response:
+    """Show one."""
+    return answered(described(call.node, _found(call, call.path("subscription"))))
+
+
+async def explain_one(call: Call) -> Response:
+    """Say what one means."""
+    one = _found(call, call.path("subscription"))
+    tree = explain(Subscribe(call.node.engine.host.query(one.number)))
+    return answered(Explanation(tree.text(), dict(tree.plain())))
+
+
+async def drop(call: Call) -> Response:
+    """Keep one no longer."""
+    one = _found(call, call.path("subscription"))
+    if one.owner != call.caller.name and not call.caller.allows(Scope.ADMIN):
+        raise Refusal(HTTPStatus.FORBIDDEN, "forbidden", f"it belongs to {one.owner}; they or an admin may drop it")
+    table = call.node.engine.host.query(one.number).table
+    position = await call.node.change(lambda target: target.log.append([Unregistered(table, one.number)]))
+    await call.node.reached(position, call.limits.wait_seconds)
+    return answered(Changed(position))
+
+
+def _found(call: Call, which: str) -> Registration:
+    engine = call.node.engine
+    number = int(which) if which.isascii() and which.isdigit() and len(which) <= 20 else None
+    found = engine.registrations.get(number) if number is not None else None
+    found = found or engine.named(which)
+    if found is None:
+        raise missing(f"there is no subscription {which!r}")
+    return found
+
+
+OPERATIONS = (
+    Operation(
+        "POST",
+        "/v1/subscriptions",
+        "registerSubscription",
+        "Register a standing query under a name: `SUBSCRIBE name AS SELECT …`. It is kept until it is dropped.",
+        register,
+        Scope.READ,
+        {201: {JSON: Subscription}},
+        takes={JSON: Statement},
+        fails=frozenset({404, 409}),
+    ),
+    Operation(
+        "GET",
+        "/v1/subscriptions",
+        "listSubscriptions",
+        "List standing queries with what was measured of them.",
+        list_all,
+        Scope.READ,
+        {200: {JSON: Subscriptions}},
+        parameters=(
+            Parameter("start", "From this number on.", {"type": "integer", "minimum": 0, "maximum": 2**62}),
+            Parameter("limit", "At most so many.", {"type": "integer", "minimum": 1, "maximum": _MOST_LISTED}),
+        ),
+    ),
+    Operation(
+        "GET",
+        "/v1/subscriptions/{subscription}",
+        "getSubscription",
+        "Show a standing query.",
+        get_one,
+        Scope.READ,
+        {200: {JSON: Subscription}},
+        parameters=(WHICH,),
+        fails=frozenset({404}),
+    ),
+    Operation(
+        "GET",
+        "/v1/subscriptions/{subscription}/explain",
+        "explainSubscription",
+        "Say what a standing query means.",
+        explain_one,
+        Scope.READ,
+        {200: {JSON: Explanation}},
+        parameters=(WHICH,),
+        fails=frozenset({404}),
+    ),
+    Operation(
+        "DELETE",
+        "/v1/subscriptions/{subscription}",
+        "dropSubscription",
+        "Drop a standing query; its owner or an admin may.",
+        drop,
+        Scope.READ,
+        {200: {JSON: Changed}},
+        parameters=(WHICH,),
+        fails=frozenset({404}),
+    ),
+)

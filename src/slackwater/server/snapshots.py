@@ -1,0 +1,84 @@
+"""The folder of snapshots: what a node writes down so that a start need not read the whole log.
+
+A snapshot is a function of its position, so losing one costs time and nothing else. A file is written beside its
+name, forced to the disk, then given the name; its checksum stands at its head. The two latest are kept: whatever
+is found damaged is passed over for the older one, and after that for the beginning of the log.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from slackwater.core.errors import StoreError
+from slackwater.core.types import Position
+from slackwater.log import disk
+
+KEPT = 2
+_MAGIC = b"SWSNAP01"
+_DIGEST_BYTES = 16
+_NAME = re.compile(r"^(\d{20})\.snapshot$")
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The state of a node as of a position."""
+
+    position: Position
+    state: bytes
+
+
+class SnapshotFolder:
+    """Writes snapshots and finds them again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def write(self, snapshot: Snapshot) -> Path:
+        """Make a snapshot durable, then forget all but the latest two."""
+        path = self.folder / f"{snapshot.position:020d}.snapshot"
+        draft = path.with_suffix(".draft")
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with draft.open("wb") as file:
+                file.write(_MAGIC + _digest(snapshot.state) + snapshot.state)
+                file.flush()
+                disk.sync(file.fileno())
+            disk.rename(draft, path)
+            for old in self._paths()[KEPT:]:
+                old.unlink(missing_ok=True)
+        except OSError as error:
+            with suppress(OSError):
+                draft.unlink()
+            raise StoreError(f"a snapshot cannot be written to {self.folder}: {error}") from error
+        return path
+
+    def read(self, start: Position, end: Position) -> Iterator[Snapshot]:
+        """The sound snapshots from which a log that holds these positions can be followed, latest first."""
+        for path in self._paths():
+            position = Position(int(path.name[:20]))
+            if not start <= position <= end:
+                continue
+            try:
+                content = path.read_bytes()
+            except OSError:
+                continue
+            head = len(_MAGIC) + _DIGEST_BYTES
+            if content[: len(_MAGIC)] == _MAGIC and content[len(_MAGIC) : head] == _digest(content[head:]):
+                yield Snapshot(position, content[head:])
+
+    def oldest(self) -> Position | None:
+        """The position of the oldest one: the log is needed from there on."""
+        paths = self._paths()
+        return Position(int(paths[-1].name[:20])) if paths else None
+
+    def _paths(self) -> list[Path]:
+        if not self.folder.is_dir():
+            return []
+        return sorted((path for path in self.folder.iterdir() if _NAME.match(path.name)), reverse=True)
+
+
+def _digest(state: bytes) -> bytes:
+    return hashlib.blake2b(state, digest_size=_DIGEST_BYTES).digest()

@@ -1,0 +1,180 @@
+"""The one way into the log: requests queue, one thread writes, each is told when its part is durable.
+
+While one group is on its way to the disk the next one gathers; so under load there is one flush for many requests,
+and without load a request waits for nobody. What is asked for is a *change*: a function that looks at the tables as
+they will be then and appends through the intake or the log. Its result is handed over after the flush.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+from slackwater.core.clock import Clock
+from slackwater.core.errors import LogError, SlackwaterError
+from slackwater.core.types import Position
+from slackwater.intake import Intake
+from slackwater.log import Log
+from slackwater.server.gathering import GatheringLog
+
+Result = TypeVar("Result")
+_report = logging.getLogger("slackwater.server")
+
+MOST_CHANGES = 512
+MOST_ROWS = 200_000
+"""Of one group: then it is written, and the rest is the next group."""
+SAVE_EVERY = 1_000_000
+"""Positions between two savings of the intake's memory. The intake must never save by itself here, as what it
+remembers may not be durable yet; it would do so after `intake.SAVE_EVERY`, which is more than this and a group."""
+
+
+class Busy(SlackwaterError):
+    """More is waiting to be written than may wait; come again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a change may use: both see the changes before it as done."""
+
+    intake: Intake
+    log: GatheringLog
+
+
+Change: TypeAlias = Callable[[Target], Result]
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    change: Change[Any]
+    rows: int
+    future: "asyncio.Future[Any]"
+    result: Any = None
+    error: BaseException | None = None
+
+
+class WriteQueue:
+    """Takes changes on the event loop and makes them durable on a thread of its own."""
+
+    def __init__(
+        self, log: Log, clock: Clock, memory: Path | None, pending_rows: int, durable: Callable[[], None]
+    ) -> None:
+        self._log = log
+        self._clock = clock
+        self._memory = memory
+        self._most = pending_rows
+        self._durable = durable
+        self._target = self._open()
+        self._saved = log.end
+        self._queue: list[_Waiting] = []
+        self._rows = 0
+        self._awake = asyncio.Event()
+        self._closing = False
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="slackwater-log")
+        self.groups = 0
+        self.changes = 0
+
+    def _open(self) -> Target:
+        gathering = GatheringLog(self._log)
+        return Target(Intake(gathering, self._clock, memory=self._memory), gathering)
+
+    @property
+    def waiting(self) -> int:
+        """Changes that are not durable yet."""
+        return len(self._queue)
+
+    async def submit(self, change: Change[Result], rows: int = 1) -> Result:
+        """Queue a change; returns its result when it is durable, or raises what it raised."""
+        if self._closing:
+            raise Busy("the server is shutting down; come again in a moment")
+        if self._queue and self._rows + rows > self._most:
+            raise Busy(f"{self._rows:,} rows are waiting to be written already; come again in a moment")
+        waiting = _Waiting(change, rows, asyncio.get_running_loop().create_future())
+        self._queue.append(waiting)
+        self._rows += rows
+        self._awake.set()
+        # A client that goes away does not undo what others may be grouped with.
+        result: Result = await asyncio.shield(waiting.future)
+        return result
+
+    async def run(self) -> None:
+        """Write until closed."""
+        loop = asyncio.get_running_loop()
+        while not (self._closing and not self._queue):
+            await self._awake.wait()
+            self._awake.clear()
+            while self._queue:
+                group = self._next_group()
+                await loop.run_in_executor(self._thread, self._write, group)
+                self.groups += 1
+                self.changes += len(group)
+                self._durable()
+                for waiting in group:
+                    self._rows -= waiting.rows
+                    _settle(waiting)
+
+    async def close(self) -> None:
+        """Write what waits, then save the memory; `run` returns."""
+        self._closing = True
+        self._awake.set()
+
+    def finish(self) -> None:
+        """Let go of the thread, after `run` has returned."""
+        self._thread.shutdown()
+        self._target.intake.save()
+
+    def _next_group(self) -> list[_Waiting]:
+        rows = count = 0
+        for waiting in self._queue[:MOST_CHANGES]:
+            if count and rows + waiting.rows > MOST_ROWS:
+                break
+            rows += waiting.rows
+            count += 1
+        group, self._queue = self._queue[:count], self._queue[count:]
+        return group
+
+    def _write(self, group: list[_Waiting]) -> None:
+        """On the thread: run the changes in order, then one append for all."""
+        for waiting in group:
+            try:
+                waiting.result = waiting.change(self._target)
+            except SlackwaterError as error:
+                waiting.error = error
+            except Exception as error:
+                _report.exception("a change failed")
+                waiting.error = error
+        try:
+            end = self._target.log.flush()
+            if end - self._saved >= SAVE_EVERY:
+                self.save()
+        except (LogError, OSError) as error:
+            self._fail(group, error)
+
+    def save(self) -> Position:
+        """Write the intake's memory down; on the thread, or when it is idle."""
+        self._target.intake.save()
+        self._saved = self._target.log.end
+        return self._saved
+
+    def _fail(self, group: list[_Waiting], error: Exception) -> None:
+        """The append failed: nobody's change is done, and what the intake remembers of them is not true."""
+        _report.error("the log could not be written: %s", error)
+        for waiting in group:
+            waiting.error = waiting.error or error
+        try:
+            self._target = self._open()
+        except SlackwaterError as reopening:
+            _report.error("the log cannot be read back: %s", reopening)
+
+
+def _settle(waiting: _Waiting) -> None:
+    if waiting.future.cancelled():
+        return
+    if waiting.error is not None:
+        waiting.future.set_exception(waiting.error)
+        # Whoever waited may have gone: an error that nobody fetches is no fault of the program.
+        waiting.future.exception()
+    else:
+        waiting.future.set_result(waiting.result)
