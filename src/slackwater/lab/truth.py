@@ -1,0 +1,130 @@
+"""What is true at each position of the log, computed from scratch: the oracle of the simulation."""
+
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from slackwater.core.arrow import from_batch, to_batch
+from slackwater.core.query import Aggregate, Selection, StandingQuery
+from slackwater.core.schema import TableSchema
+from slackwater.core.types import Key, Position, Row
+from slackwater.core.update import Operation, Update
+from slackwater.log.base import Entry, cut
+from slackwater.log.records import Record, Registered, TableDefined, Unregistered, Updates
+from slackwater.processing.plain import aggregated, selected
+
+
+@dataclass(slots=True)
+class _Versions:
+    """The rows that a key has had, None where it had none, and the positions from which on."""
+
+    since: list[int] = field(default_factory=list)
+    rows: list[Row | None] = field(default_factory=list)
+    rank: tuple[int, str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A query under an epoch, in force from a position on; without a query it was dropped there."""
+
+    since: int
+    epoch: int
+    query: StandingQuery | None
+
+
+class Truth:
+    """The log itself, held in memory for all nodes to read, and the truth at each of its positions."""
+
+    def __init__(self, table: TableSchema, bind: Callable[[str], StandingQuery]) -> None:
+        self.table = table
+        self.end = Position(0)
+        self._bind = bind
+        self._entries: list[Entry] = []
+        self._firsts: list[int] = []
+        self._versions: dict[Key, _Versions] = {}
+        self._standing: dict[int, list[Standing]] = {}
+        self._answers: dict[tuple[StandingQuery, int], object] = {}
+        self.append([TableDefined(table)])
+
+    def append(self, records: list[Record]) -> None:
+        """Append to the log."""
+        for record in records:
+            entry = Entry(self.end, record)
+            self._entries.append(entry)
+            self._firsts.append(entry.first)
+            self.end = entry.end
+            match record:
+                case Updates(_, batch):
+                    for place, update in enumerate(from_batch(self.table, batch)):
+                        self._update(entry.first + place + 1, update)
+                case Registered():
+                    number = entry.first if record.number is None else record.number
+                    known = self._standing.setdefault(number, [])
+                    if not known or (known[-1].query is not None and known[-1].epoch < record.epoch):
+                        known.append(Standing(entry.end, record.epoch, self._bind(record.text)))
+                case Unregistered():
+                    known = self._standing.get(record.number, [])
+                    if known and known[-1].query is not None:
+                        known.append(Standing(entry.end, known[-1].epoch, None))
+                case _:
+                    pass
+
+    def change(self, updates: list[Update]) -> None:
+        """Append updates."""
+        self.append([Updates(self.table.name, to_batch(self.table, updates))])
+
+    def read(self, start: int, end: int) -> list[Entry]:
+        """The entries between two positions, batches cut to fit."""
+        first = bisect_right(self._firsts, start) - 1
+        found = []
+        for entry in self._entries[first:]:
+            if entry.first >= end:
+                break
+            found.append(cut(entry, Position(start), Position(end)))
+        return found
+
+    def standing(self, number: int, position: int) -> Standing | None:
+        """The form in which a query was in force at a position."""
+        known = self._standing.get(number, [])
+        place = bisect_right(known, position, key=lambda one: one.since) - 1
+        return known[place] if place >= 0 else None
+
+    def standing_now(self) -> dict[int, Standing]:
+        """All queries that are in force at the end."""
+        return {number: known[-1] for number, known in self._standing.items() if known[-1].query is not None}
+
+    def value(self, query: Aggregate, position: int) -> float | None:
+        """The true value of an aggregate."""
+        if (query, position) not in self._answers:
+            self._answers[query, position] = aggregated(query, self.table, self._rows(position))
+        value = self._answers[query, position]
+        assert value is None or isinstance(value, float)
+        return value
+
+    def rows(self, query: Selection, position: int) -> dict[Row, Row]:
+        """The true rows of a selection, by key."""
+        if (query, position) not in self._answers:
+            places = [self.table.index(name) for name in query.columns]
+            self._answers[query, position] = {
+                self.table.key_of(row): tuple(row[place] for place in places)
+                for row in selected(query.region, self.table, self._rows(position))
+            }
+        rows = self._answers[query, position]
+        assert isinstance(rows, dict)
+        return rows
+
+    def _rows(self, position: int) -> list[Row]:
+        rows = []
+        for versions in self._versions.values():
+            place = bisect_right(versions.since, position) - 1
+            row = versions.rows[place] if place >= 0 else None
+            if row is not None:
+                rows.append(row)
+        return rows
+
+    def _update(self, end: int, update: Update) -> None:
+        versions = self._versions.setdefault(self.table.key_of(update.row), _Versions())
+        if versions.rank is None or update.rank > versions.rank:
+            versions.rank = update.rank
+            versions.since.append(end)
+            versions.rows.append(None if update.operation is Operation.DELETE else update.row)

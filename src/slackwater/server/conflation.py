@@ -1,0 +1,102 @@
+"""The last fact of each kind: how much can be held back for a slow or distant client without becoming a backlog.
+
+Facts are states. Of a value only the last counts, of a row only the last of its key, and a snapshot does away with all
+that was said of its query before. What is left therefore never exceeds what there is to know.
+"""
+
+from collections.abc import Iterator
+from enum import Enum, auto
+from typing import TypeAlias
+
+from slackwater.dissemination.messages import (
+    Delete,
+    Fact,
+    Refused,
+    Resumed,
+    Snapshot,
+    Subscribed,
+    Suspended,
+    Upsert,
+    Value,
+    WireRow,
+)
+
+
+class _Whole(Enum):
+    """In the place of a key: a fact about the whole answer."""
+
+    WHOLE = auto()
+
+
+_Slots: TypeAlias = dict[WireRow | _Whole, Fact]
+
+
+class Facts:
+    """Facts about references and queries, the later ones in the place of the earlier."""
+
+    __slots__ = ("_queries", "_references", "_standing", "count")
+
+    def __init__(self) -> None:
+        self._references: dict[int, Subscribed | Refused] = {}
+        self._standing: dict[int, Suspended | Resumed] = {}
+        self._queries: dict[int, _Slots] = {}
+        self.count = 0
+        """How many facts there are about answers; the others are few and counted where references are granted."""
+
+    def __bool__(self) -> bool:
+        return bool(self._references or self._standing or self._queries)
+
+    def __iter__(self) -> Iterator[Fact]:
+        """In an order in which they can be applied: references first, a snapshot before rows that changed since."""
+        yield from self._references.values()
+        yield from self._standing.values()
+        for slots in self._queries.values():
+            yield from slots.values()
+
+    def put(self, fact: Fact) -> None:
+        """Take a fact in."""
+        if isinstance(fact, Subscribed | Refused):
+            self._references[fact.ref] = fact
+            return
+        if isinstance(fact, Suspended | Resumed):
+            self._standing[fact.query] = fact
+            return
+        slots = self._queries.get(fact.query)
+        if slots is None:
+            slots = self._queries[fact.query] = {}
+        before = len(slots)
+        match fact:
+            case Value():
+                slots[_Whole.WHOLE] = fact
+            case Upsert() | Delete():
+                slots[fact.key] = fact
+            case Snapshot():
+                slots.clear()
+                slots[_Whole.WHOLE] = fact
+        self.count += len(slots) - before
+
+    def merge(self, later: "Facts") -> None:
+        """Take in all of `later`, which is newer than what is here."""
+        self._references.update(later._references)
+        self._standing.update(later._standing)
+        for query, newer in later._queries.items():
+            slots = self._queries.get(query)
+            if slots is None or isinstance(newer.get(_Whole.WHOLE), Snapshot):
+                self.count += len(newer) - (0 if slots is None else len(slots))
+                self._queries[query] = dict(newer)
+            else:
+                before = len(slots)
+                slots.update(newer)
+                self.count += len(slots) - before
+
+    def forget(self, query: int) -> None:
+        """Drop what is held of a query."""
+        self._standing.pop(query, None)
+        slots = self._queries.pop(query, None)
+        if slots is not None:
+            self.count -= len(slots)
+
+    def forget_answers(self) -> None:
+        """Drop all answers. What is known of references and of suspensions stays: nothing else would tell it again."""
+        self._queries.clear()
+        self.count = 0

@@ -1,0 +1,145 @@
+"""One client's session: what it has been told, what it has acknowledged, what is held back for it.
+
+Design
+    Every frame takes along all that is held (`pending`), so after it nothing is held back and the client's reading may
+    be given back. What was sent stays, conflated, until it is acknowledged; a client that misses a frame gets one
+    frame that begins where its acknowledgement ended. Acknowledgements come a few times a lease while frames may come
+    many times, so what was sent is kept in two layers: when all frames of the older one are acknowledged it is
+    dropped and the newer takes its place. A retransmission may therefore repeat facts the client has. They are states
+    and still true, unless a newer fact took their place here.
+
+    What does not fit the limit is dropped altogether; the next frame then says everything there is to say (`whole`).
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from slackwater.dissemination.encoding import Encoding
+from slackwater.dissemination.messages import Fact, Frame, Subscribe
+from slackwater.server.conflation import Facts
+from slackwater.server.events import Principal
+
+
+@dataclass(slots=True)
+class Subscription:
+    """A reference of a client: the query it stands for once `number` is known, or none (`refused`)."""
+
+    ref: int
+    held: int | None
+    text: str = ""
+    name: str | None = None
+    number: int | None = None
+    refused: bool = False
+
+
+class Session:
+    """The frames of one connection. Times are the node's, save `heard`, which is the client's."""
+
+    def __init__(
+        self, connection: int, identity: str, principal: Principal, encoding: Encoding, most_held: int, now: int
+    ) -> None:
+        self.connection = connection
+        self.identity = identity
+        self.principal = principal
+        self.encoding = encoding
+        self.opened = False
+        self.blocked = False
+        self.after = 0
+        self.subscriptions: dict[int, Subscription] = {}
+        self.references: dict[int, set[int]] = {}
+        """The references of each query that is subscribed to."""
+        self.early: list[Subscribe] = []
+        """What was asked for while the node was behind what the client has seen."""
+        self.last_sent = now
+        self.last_received = now
+        self.sequence = 0
+        self.acknowledged = 0
+        self.heard = 0
+        self._most_held = most_held
+        self._pending = Facts()
+        self._pending_whole = False
+        self._older = Facts()
+        self._newer = Facts()
+        self._older_until = 0
+        self._whole_until = 0
+        """What was sent in frames up to this one is no longer known."""
+        self._missing = False
+        self._retransmitted: int | None = None
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether there is anything to say that was not said."""
+        return bool(self._pending) or self._pending_whole
+
+    def hold(self, fact: Fact) -> None:
+        """Keep a fact for the next frame."""
+        self._pending.put(fact)
+        if self._pending.count > self._most_held:
+            self._pending.forget_answers()
+            self._pending_whole = True
+
+    def forget(self, query: int) -> None:
+        """Hold nothing back about a query any more, and repeat nothing about it."""
+        for facts in (self._pending, self._older, self._newer):
+            facts.forget(query)
+
+    def acknowledge(self, sequence: int) -> None:
+        """The client has applied all frames up to this one."""
+        self.acknowledged = max(self.acknowledged, sequence)
+        if self.acknowledged >= self._older_until:
+            self._older, self._newer = self._newer, Facts()
+            self._older_until = self.sequence
+        if self.acknowledged >= self.sequence:
+            self._older = Facts()
+            self._missing = False
+
+    def miss(self, now: int, again: int) -> bool:
+        """The client has seen that frames are missing; whether to answer now."""
+        if self.acknowledged >= self.sequence or (
+            self._retransmitted is not None and now < self._retransmitted + again
+        ):
+            return False
+        self._missing = True
+        self._retransmitted = now
+        return True
+
+    def may_send(self, position: int) -> bool:
+        """Whether a frame as of this position may go out."""
+        return self.opened and not self.blocked and position >= self.after
+
+    def frame(self, as_of: int, now: int, whole: Callable[[int], Iterable[Fact]], *, heartbeat: bool) -> Frame | None:
+        """The next frame, if one may be sent and there is anything to say, or a heartbeat is due.
+
+        `whole` gives all there is to say about a query.
+        """
+        if not self.may_send(as_of):
+            return None
+        if not (self.holds_back or self._missing):
+            return self._frame(self.sequence, as_of, now, ()) if heartbeat else None
+        base, facts, everything = self.sequence, self._pending, self._pending_whole
+        if self._missing:
+            base, everything = self.acknowledged, everything or self.acknowledged < self._whole_until
+            facts = self._older
+            facts.merge(self._newer)
+            facts.merge(self._pending)
+            self._older, self._newer = Facts(), Facts()
+        if everything:
+            facts.forget_answers()
+            for query in self.references:
+                for fact in whole(query):
+                    facts.put(fact)
+        self.sequence += 1
+        self._pending, self._pending_whole, self._missing = Facts(), False, False
+        self._remember(facts)
+        return self._frame(base, as_of, now, tuple(facts))
+
+    def _frame(self, base: int, as_of: int, now: int, facts: tuple[Fact, ...]) -> Frame:
+        self.last_sent = now
+        return Frame(self.identity, base, self.sequence, as_of, self.heard, facts)
+
+    def _remember(self, facts: Facts) -> None:
+        self._newer.merge(facts)
+        if self._older.count + self._newer.count > self._most_held:
+            self._older.forget_answers()
+            self._newer.forget_answers()
+            self._whole_until = self.sequence

@@ -1,0 +1,332 @@
+"""Who subscribes to what: from a text to a number in the log, and from a change to the sessions that it concerns.
+
+Design
+    A text that nobody keeps yet is appended to the log as a registration, and whoever asked waits until the log says
+    it. All nodes read the same log, so all give it the same number. A query without a name goes when nobody on the
+    node that registered it has wanted it for a while. Another node may want it still: it is suspended there, asks for
+    it again, and goes on under the new number.
+
+    Nothing is attached in the middle of a step. The engine is then ahead of what the sessions have been told, and an
+    answer from it would be stamped with a position before its own.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+
+from slackwater.core.errors import SlackwaterError
+from slackwater.core.query import Selection, StandingQuery
+from slackwater.dissemination.encoding import Encoding
+from slackwater.dissemination.messages import Delete, Fact, Refused, Snapshot, Subscribe, Suspended, Upsert, Value
+from slackwater.log.records import Registered, Unregistered
+from slackwater.processing.base import Notifications
+from slackwater.server.events import Engine, QueryRegistered, QueryUnregistered
+from slackwater.server.facts import RowFacts, snapshot, subscribed
+from slackwater.server.queries import Kept, Queries
+from slackwater.server.rules import Rules
+from slackwater.server.session import Session, Subscription
+from slackwater.server.timers import Timers
+from slackwater.server.waiting import Waiting
+
+
+class Subscriptions:
+    """The registrations of a node and the references of its sessions."""
+
+    def __init__(self, rules: Rules, engine: Engine, timers: Timers) -> None:
+        self.position = engine.position
+        self.queries = Queries()
+        self.touched: dict[int, Session] = {}
+        """Sessions for which something is held since they were last looked at."""
+        self.append: list[Registered | Unregistered] = []
+        """Records to be appended to the log."""
+        self._rules = rules
+        self._engine = engine
+        self._timers = timers
+        self._born = engine.position
+        self._arrived: dict[int, None] = {}
+        self._returning: list[tuple[Session, Subscription]] = []
+        self._waiting = Waiting()
+        self._asked: Counter[str] = Counter()
+        """How many registrations of a text were asked for and have not turned up in the log."""
+        self._granted: Counter[str] = Counter()
+
+    @property
+    def in_step(self) -> bool:
+        """Whether the engine has applied a step of which not everything was reported yet."""
+        return self._engine.position != self.position
+
+    # What clients ask.
+
+    def subscribe(self, session: Session, message: Subscribe, now: int) -> None:
+        """Grant a subscription, let it wait for its registration, or refuse it. A repeated one changes nothing."""
+        if message.ref in session.subscriptions:
+            return
+        subscription = session.subscriptions[message.ref] = Subscription(message.ref, message.held)
+        if len(message.sql.encode(errors="replace")) > self._rules.most_statement:
+            self._refuse(session, subscription, f"a statement may have {self._rules.most_statement} bytes")
+            return
+        if self._granted[session.principal.name] >= self._rules.most_subscriptions:
+            most = self._rules.most_subscriptions
+            self._refuse(session, subscription, f"you have {most} subscriptions, as many as are allowed; end one first")
+            return
+        named = self.queries.named(message.sql.strip())
+        try:
+            if named is not None:
+                query, subscription.text, subscription.name = named.query, named.text, named.name
+            else:
+                query, subscription.text, subscription.name = self._engine.bind(message.sql)
+        except SlackwaterError as error:
+            self._refuse(session, subscription, str(error))
+            return
+        self._granted[session.principal.name] += 1
+        self._find(session, subscription, query, now)
+
+    def unsubscribe(self, session: Session, ref: int, now: int) -> None:
+        """End a subscription; that is said also of one that never was, because it may be asked twice."""
+        subscription = session.subscriptions.pop(ref, None)
+        if subscription is not None:
+            self._detach(session, subscription, now)
+        self._say(session, Refused(ref, "it was ended as asked"))
+
+    def leave(self, session: Session, now: int) -> None:
+        """A session is over."""
+        for subscription in session.subscriptions.values():
+            self._detach(session, subscription, now)
+        session.subscriptions.clear()
+        self.touched.pop(session.connection, None)
+
+    # What the log says.
+
+    def registered(self, event: QueryRegistered, now: int) -> None:
+        """A query is kept, or is another one from now on."""
+        kept = self.queries.get(event.number)
+        if kept is None:
+            kept = Kept(
+                event.number, event.epoch, event.text, event.owner, event.name, event.query, self._rules.most_recent
+            )
+            kept.ours = event.number < self._born or self._asked_for(event)
+            self._idle(kept, now)
+        elif event.epoch > kept.epoch:
+            self.queries.remove(event.number)
+            kept.replace(event.epoch, event.text, event.name, event.query)
+        else:
+            return
+        self.queries.add(kept)
+        self._arrived[event.number] = None
+        if not self.in_step:
+            self.settle(now)
+
+    def unregistered(self, event: QueryUnregistered, now: int) -> None:
+        """A query is kept no longer. Who asked for it by its text is given it again."""
+        kept = self.queries.remove(event.number)
+        if kept is None:
+            return
+        self._arrived.pop(event.number, None)
+        for session in kept.sessions.values():
+            session.forget(kept.number)
+            for ref in sorted(session.references.pop(kept.number)):
+                subscription = session.subscriptions[ref]
+                subscription.number, subscription.held = None, None
+                if subscription.name is not None:
+                    self._end(session, subscription, f"the subscription {subscription.name} was dropped")
+                else:
+                    why = "nobody keeps the query at the moment; it was asked for again"
+                    self._say(session, Suspended(kept.number, kept.epoch, why))
+                    self._returning.append((session, subscription))
+        if not self.in_step:
+            self.settle(now)
+
+    def tell(self, notifications: Notifications) -> None:
+        """Hand what a step has said to the sessions that it concerns."""
+        position = notifications.position
+        if notifications.values is not None:
+            said = notifications.values
+            for number, value, there in zip(
+                said.queries.tolist(), said.values.tolist(), said.there.tolist(), strict=True
+            ):
+                kept = self.queries.get(number)
+                if kept is not None and kept.since is not None:
+                    kept.value = Value(number, kept.epoch, value if there else None)
+                    self._say_all(kept, kept.value)
+        for rows in notifications.rows:
+            facts = RowFacts(rows, self._engine.schema(rows.table))
+            for number, place, there in facts.entries():
+                kept = self.queries.get(number)
+                if kept is None or kept.since is None or not kept.warm:
+                    continue
+                assert isinstance(kept.query, Selection)
+                key = facts.key(place)
+                row = facts.row(place, kept.query.columns) if there else None
+                fact = Delete(number, kept.epoch, key) if row is None else Upsert(number, kept.epoch, key, row)
+                kept.recent.put(position, fact)
+                self._say_all(kept, fact)
+
+    def settle(self, now: int) -> None:
+        """A step was reported to its end: attach who waited, and tell who has a query that is another one now."""
+        arrived, self._arrived = self._arrived, {}
+        returning, self._returning = self._returning, []
+        for number in arrived:
+            kept = self.queries.get(number)
+            assert kept is not None
+            kept.since = self.position
+            kept.recent.forget(self.position)
+            for session in kept.sessions.values():
+                session.forget(number)
+                for ref in sorted(session.references[number]):
+                    self._say(session, subscribed(ref, kept, self._engine.schema(kept.query.table)))
+                for fact in self.whole(number, session.encoding):
+                    self._say(session, fact)
+            for session, subscription in self._waiting.served_by(kept.text, kept.name):
+                self._attach(session, subscription, kept)
+            for session, subscription in self._waiting.beaten_by(kept.text, kept.name):
+                self._end(session, subscription, f"there is already another subscription called {kept.name}")
+        for session, subscription in returning:
+            if session.subscriptions.get(subscription.ref) is subscription:
+                self._find(session, subscription, None, now)
+
+    def whole(self, number: int, encoding: Encoding) -> Iterator[Fact]:
+        """All there is to say about a query: a value, or a snapshot and the rows that changed since it was made."""
+        kept = self.queries.get(number)
+        assert kept is not None
+        if not isinstance(kept.query, Selection):
+            if kept.value is None:
+                kept.value = Value(number, kept.epoch, self._engine.answer(number).value)
+            yield kept.value
+            return
+        if encoding in kept.snapshots:
+            made, known = kept.snapshots[encoding]
+            since = kept.recent.since(made)
+            if since is not None and len(since) <= 64 + known.count // 8:
+                yield known
+                yield from since
+                return
+        rows = self._engine.answer(number).rows
+        assert rows is not None
+        made_now = snapshot(kept, rows, self._engine.schema(kept.query.table), encoding)
+        kept.snapshots[encoding] = (self.position, made_now)
+        yield made_now
+
+    # The steps of it.
+
+    def _find(self, session: Session, subscription: Subscription, query: StandingQuery | None, now: int) -> None:
+        """Attach a subscription to the query it asks for, or register that."""
+        if subscription.name is None:
+            kept = self.queries.with_text(subscription.text)
+        else:
+            kept = self.queries.named(subscription.name)
+            if kept is not None and kept.text != subscription.text:
+                self._end(session, subscription, f"there is already another subscription called {kept.name}")
+                return
+        if kept is not None and kept.since is not None and not self.in_step:
+            self._attach(session, subscription, kept)
+            return
+        if kept is None and not session.principal.may_register:
+            self._end(session, subscription, "nobody keeps this query, and you may not register one")
+            return
+        if self._waiting.add(session, subscription) and kept is None:
+            self._register(subscription.text, subscription.name, session.principal.name, query, now)
+
+    def _register(self, text: str, name: str | None, owner: str, query: StandingQuery | None, now: int) -> None:
+        """Ask the log for a query, and again if it does not turn up there."""
+        if not self._waiting.anybody(text, name):
+            return
+        try:
+            table = (self._engine.bind(text)[0] if query is None else query).table
+        except SlackwaterError as error:
+            for session, subscription in self._waiting.take(text, name):
+                self._end(session, subscription, str(error))
+            return
+        self._asked[text] += 1
+        self.append.append(Registered(table, text, owner, name))
+        again = partial(self._register, text, name, owner, None)
+        self._timers.at(now + self._rules.append_again, again)
+
+    def _asked_for(self, event: QueryRegistered) -> bool:
+        """Whether it is for this node to drop a query.
+
+        If that were so for a text once and for all, two nodes could drop and ask for it in turn for ever. So each
+        registration that was asked for counts for one in the log. Whose it was cannot be told when two nodes ask at
+        once; then both are dropped by both, and whoever still wants the query asks once more.
+        """
+        former = self.queries.with_text(event.text)
+        if self._asked[event.text]:
+            self._asked[event.text] -= 1
+            return True
+        return former is not None and former.ours
+
+    def _attach(self, session: Session, subscription: Subscription, kept: Kept) -> None:
+        number, held = kept.number, subscription.held
+        if not kept.warm:
+            kept.warm = True
+            kept.recent.forget(self.position)
+        facts: list[Fact] | None = None
+        if isinstance(kept.query, Selection) and held is not None and kept.since is not None and held >= kept.since:
+            resumed = kept.recent.since(held)
+            facts = None if resumed is None else [*resumed]
+        if facts is None:
+            facts = list(self.whole(number, session.encoding))
+            if isinstance(facts[0], Snapshot) and facts[0].count > self._rules.most_rows:
+                most = f"{facts[0].count} rows are more than the {self._rules.most_rows} allowed"
+                self._end(session, subscription, f"{most}; ask for fewer with WHERE")
+                return
+        subscription.number, subscription.held = number, None
+        session.references.setdefault(number, set()).add(subscription.ref)
+        kept.sessions[session.connection] = session
+        kept.idle_since = None
+        self._say(session, subscribed(subscription.ref, kept, self._engine.schema(kept.query.table)))
+        for fact in facts:
+            self._say(session, fact)
+
+    def _detach(self, session: Session, subscription: Subscription, now: int) -> None:
+        """Take a subscription out of everything that knows it."""
+        if subscription.refused:
+            return
+        self._granted[session.principal.name] -= 1
+        if not self._granted[session.principal.name]:
+            del self._granted[session.principal.name]
+        self._waiting.remove(session, subscription)
+        number = subscription.number
+        if number is None:
+            return
+        session.references[number].discard(subscription.ref)
+        if session.references[number]:
+            return
+        del session.references[number]
+        session.forget(number)
+        kept = self.queries.get(number)
+        if kept is not None:
+            del kept.sessions[session.connection]
+            self._idle(kept, now)
+
+    def _idle(self, kept: Kept, now: int) -> None:
+        if not kept.sessions:
+            kept.idle_since = now
+            if kept.ours and kept.name is None:
+                self._timers.at(now + self._rules.grace, partial(self._drop_idle, kept.number))
+
+    def _drop_idle(self, number: int, now: int) -> None:
+        kept = self.queries.get(number)
+        if kept is None or kept.idle_since is None or kept.name is not None:
+            return
+        if now >= kept.idle_since + self._rules.grace:
+            self.append.append(Unregistered(kept.query.table, number))
+            self._timers.at(now + self._rules.append_again, partial(self._drop_idle, number))
+
+    def _end(self, session: Session, subscription: Subscription, why: str) -> None:
+        """Refuse what was granted or waited for."""
+        self._waiting.remove(session, subscription)
+        self._granted[session.principal.name] -= 1
+        self._refuse(session, subscription, why)
+
+    def _refuse(self, session: Session, subscription: Subscription, why: str) -> None:
+        subscription.refused = True
+        self._say(session, Refused(subscription.ref, why))
+
+    def _say(self, session: Session, fact: Fact) -> None:
+        session.hold(fact)
+        self.touched[session.connection] = session
+
+    def _say_all(self, kept: Kept, fact: Fact) -> None:
+        for session in kept.sessions.values():
+            session.hold(fact)
+            self.touched[session.connection] = session
