@@ -1,1 +1,27 @@
 """The library that people import: connect, subscribe, ask once."""
+
+from slackwater.client.answers import Answer, Explanation, Receipt, Standing
+from slackwater.client.client import Client, connect
+from slackwater.client.events import Shown
+from slackwater.client.failures import Forbidden, Misunderstood, Refused, Unauthorized
+from slackwater.client.subscription import Change, Subscription
+from slackwater.client.sync import SyncClient, SyncSubscription, connect_sync
+
+__all__ = [
+    "Answer",
+    "Change",
+    "Client",
+    "Explanation",
+    "Forbidden",
+    "Misunderstood",
+    "Receipt",
+    "Refused",
+    "Shown",
+    "Standing",
+    "Subscription",
+    "SyncClient",
+    "SyncSubscription",
+    "Unauthorized",
+    "connect",
+    "connect_sync",
+]

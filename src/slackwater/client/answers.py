@@ -1,0 +1,128 @@
+"""What a server answers to questions and to rows."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from slackwater.client.columns import Cell, Columns, DataFrame, Record
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to a one-shot query: rows that were right at `as_of`, a position of the log."""
+
+    columns: Columns
+    rows: tuple[Record, ...]
+    as_of: int
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def value(self) -> Cell:
+        """The one cell of an answer that has one row and one column."""
+        if len(self.rows) != 1 or len(self.columns.names) != 1:
+            raise ValueError(
+                f"value is for one row with one column, not {len(self.rows)} with {len(self.columns.names)}: use rows"
+            )
+        return self.rows[0][self.columns.names[0]]
+
+    def to_arrow(self) -> "pa.Table":
+        """As an Arrow table."""
+        return self.columns.arrow(self.rows)
+
+    def to_pandas(self) -> DataFrame:
+        """As a data frame."""
+        return self.columns.pandas(self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What became of rows that were sent: all of it durable, before `position` of the log."""
+
+    accepted: int
+    quarantined: int
+    repeats: int
+    position: int
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """What a statement means, for people and as a tree."""
+
+    text: str
+    tree: dict[str, Any]
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """A standing query of a server, with what was measured of it since the server began."""
+
+    number: int
+    sql: str
+    table: str
+    kind: str
+    owner: str
+    epoch: int
+    position: int
+    name: str | None = None
+    within: float | None = None
+    fidelity: float | None = None
+    notifications: int = 0
+    subscribers: int = 0
+
+
+# The bodies as they come.
+
+
+class AnswerColumn(msgspec.Struct, frozen=True):
+    """A column of an answer."""
+
+    name: str
+    type: str
+
+
+class AnswerBody(msgspec.Struct, frozen=True):
+    """The answer to a question."""
+
+    columns: list[AnswerColumn]
+    rows: list[list[Any]]
+    as_of: int
+
+    def answer(self) -> Answer:
+        """As a program wants it."""
+        columns = Columns(tuple(one.name for one in self.columns), tuple(one.type for one in self.columns))
+        return Answer(columns, tuple(columns.record(row) for row in self.rows), self.as_of)
+
+
+class ReceiptBody(msgspec.Struct, frozen=True):
+    """The answer to rows."""
+
+    accepted: int
+    quarantined: int
+    repeats: int
+    position: int
+
+
+class StandingBody(msgspec.Struct, frozen=True):
+    """A page of standing queries."""
+
+    subscriptions: list[Standing]
+    next: int | None = None
+
+
+class ReadyBody(msgspec.Struct, frozen=True):
+    """That a server can answer."""
+
+    node: str
+    generation: int
+    position: int

@@ -1,0 +1,195 @@
+"""What a program holds: questions, rows and statements by request, standing queries over one live connection."""
+
+import asyncio
+import random
+import secrets
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote
+
+import msgspec
+
+from slackwater.client.address import Address, addresses
+from slackwater.client.answers import (
+    Answer,
+    AnswerBody,
+    Explanation,
+    ReadyBody,
+    Receipt,
+    ReceiptBody,
+    Standing,
+    StandingBody,
+)
+from slackwater.client.failures import Refused
+from slackwater.client.ingesting import batches
+from slackwater.client.rest import Rest, decoded
+from slackwater.client.session import Dialler, Session
+from slackwater.client.subscription import Subscription
+from slackwater.core.errors import SlackwaterError
+from slackwater.dissemination.transports.websocket import WebSocketTransport
+
+_LINES = {"content-type": "application/x-ndjson"}
+
+
+class Client:
+    """A connection to one server, or to whichever of several answers. Made by `slackwater.connect`."""
+
+    def __init__(
+        self,
+        urls: str | Iterable[str],
+        *,
+        token: str | None = None,
+        wait: float = 5.0,
+        patience: float = 30.0,
+        transport: Dialler | None = None,
+    ) -> None:
+        self._addresses: tuple[Address, ...] = addresses(urls)
+        self._token = token
+        self._wait = wait
+        self._patience = patience
+        self._transport = transport
+        self._rest: Rest | None = None
+        self._session: Session | None = None
+        self._name = secrets.token_hex(8)
+        self._numbers: dict[str, int] = {}
+        self._numbering = asyncio.Lock()
+
+    async def __aenter__(self) -> Self:
+        if self._rest is not None:
+            raise SlackwaterError("this client was connected before: make another one with slackwater.connect")
+        jitter = random.random
+        self._rest = Rest(self._addresses, self._token, self._patience, jitter)
+        self._session = Session(self._addresses, self._transport or WebSocketTransport(self._token), jitter)
+        if self._transport is None:
+            try:
+                decoded(await self._rest.request("GET", "/v1/ready", patience=self._wait), ReadyBody)
+            except BaseException:
+                await self.close()
+                raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """End all subscriptions and close all connections."""
+        if self._session is not None:
+            await self._session.close()
+        if self._rest is not None:
+            await self._rest.close()
+
+    # Standing queries.
+
+    def subscribe(self, sql: str) -> Subscription:
+        """Want a standing query: `SUBSCRIBE SELECT …`, or the name of one that is registered."""
+        if self._session is None:
+            raise _not_connected()
+        return self._session.subscribe(sql)
+
+    async def subscriptions(self) -> list[Standing]:
+        """The standing queries of the server."""
+        found: list[Standing] = []
+        start: int | None = 0
+        while start is not None:
+            params = {"start": str(start), "limit": "1000"}
+            page = decoded(await self._requests.request("GET", "/v1/subscriptions", params=params), StandingBody)
+            found += page.subscriptions
+            # A page that does not go on would be asked for for ever.
+            start = page.next if page.next is not None and page.next > start else None
+        return found
+
+    # Questions.
+
+    async def query(self, sql: str, *, after: int | None = None) -> Answer:
+        """Ask once: SELECT, SHOW or EXPLAIN. `after`: not before the server has come to this position."""
+        body = {"sql": sql} if after is None else {"sql": sql, "after": after}
+        return (await self._requests.ask("/v1/query", body, AnswerBody)).answer()
+
+    async def explain(self, sql: str) -> Explanation:
+        """What a statement means, without doing it."""
+        return await self._requests.ask("/v1/explain", {"sql": sql}, Explanation)
+
+    # Changes.
+
+    async def execute(self, sql: str) -> None:
+        """Do a statement: CREATE TABLE, DROP TABLE, SUBSCRIBE name AS …, DROP SUBSCRIPTION."""
+        # sqlglot takes a while to import, and most programs define nothing.
+        from slackwater.client.statements import Definition, Removal, understood
+
+        match understood(sql):
+            case Definition(path):
+                content = msgspec.json.encode({"sql": sql})
+                # Making a table again does nothing; registering a name again is refused.
+                await self._requests.request("POST", path, content=content, safe=path == "/v1/tables")
+            case Removal(path, name, if_exists):
+                try:
+                    await self._requests.request("DELETE", f"{path}/{quote(name, safe='')}", safe=False)
+                except Refused as error:
+                    if not (if_exists and error.status == 404):
+                        raise
+
+    async def ingest(
+        self,
+        table: str,
+        rows: Iterable[Mapping[str, Any]],
+        *,
+        source: str | None = None,
+        first: int | None = None,
+        delete: bool = False,
+    ) -> Receipt:
+        """Send rows, each a mapping from columns to values; returns when they are durable.
+
+        Rows are known by their source and number, so whatever is sent again after a failure is taken once. A program
+        that numbers its rows itself says `source` and the number of the first, and may repeat them after a restart
+        too. Otherwise this client numbers them under a name of its own.
+        """
+        if first is not None and source is None:
+            raise ValueError("rows with numbers need the name of their source: ingest(…, source='desk-7', first=0)")
+        if source is not None and not source:
+            raise ValueError("a source has a name of at least one character")
+        async with self._numbering:
+            # One at a time, so that numbers arrive in their order.
+            name = source if source is not None and first is not None else f"{source or 'client'}/{self._name}"
+            number = self._numbers.get(name, 0) if first is None else first
+            total = [0, 0, 0, 0]
+            for body, count in batches(rows):
+                params = {"source": name, "first": str(number), "operation": "delete" if delete else "upsert"}
+                number += count
+                if first is None:
+                    # Also where it fails: what was sent may have been taken.
+                    self._numbers[name] = number
+                answer = await self._requests.request(
+                    "POST", f"/v1/tables/{quote(table, safe='')}/rows", content=body, headers=_LINES, params=params
+                )
+                taken = decoded(answer, ReceiptBody)
+                total = [
+                    total[0] + taken.accepted,
+                    total[1] + taken.quarantined,
+                    total[2] + taken.repeats,
+                    taken.position,
+                ]
+        return Receipt(*total)
+
+    @property
+    def _requests(self) -> Rest:
+        if self._rest is None:
+            raise _not_connected()
+        return self._rest
+
+
+def _not_connected() -> SlackwaterError:
+    return SlackwaterError("not connected yet: use `async with slackwater.connect(…) as client:`")
+
+
+def connect(
+    urls: str | Iterable[str], *, token: str | None = None, wait: float = 5.0, patience: float = 30.0
+) -> Client:
+    """A client of the server at a URL, or of whichever of several answers; use it in `async with`.
+
+    `wait`: seconds until a server that does not answer is given up on entering. `patience`: seconds for which a
+    request is repeated while servers cannot be reached; subscriptions are repeated for as long as the client lives.
+    """
+    return Client(urls, token=token, wait=wait, patience=patience)

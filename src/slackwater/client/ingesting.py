@@ -1,0 +1,45 @@
+"""Rows on their way to a server: in pieces that it takes, as JSON, one row to a line."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+MOST_ROWS: Final = 10_000
+MOST_BYTES: Final = 8 << 20
+"""Of one request; half of what a server takes, and little enough to repeat."""
+_encoder = msgspec.json.Encoder()
+
+
+def batches(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[bytes, int]]:
+    """Rows as bodies of requests, each with how many rows it has.
+
+    >>> [(body, count) for body, count in batches([{"symbol": "A", "price": 1.5}])]
+    [(b'{"symbol":"A","price":1.5}\\n', 1)]
+    """
+    body, count = bytearray(), 0
+    for row in rows:
+        line = _line(row)
+        if count == MOST_ROWS or (count and len(body) + len(line) > MOST_BYTES):
+            yield bytes(body), count
+            body, count = bytearray(), 0
+        body += line
+        body += b"\n"
+        count += 1
+    if count:
+        yield bytes(body), count
+
+
+def _line(row: Mapping[str, Any]) -> bytes:
+    for name, cell in row.items():
+        # JSON has no word for them, and a null would say something else.
+        if isinstance(cell, float) and cell - cell != 0:
+            raise ValueError(
+                f"{cell} in column {name} is not a number that can be sent: leave the row out, or write None"
+            )
+    try:
+        return _encoder.encode(row)
+    except TypeError as error:
+        raise ValueError(
+            f"a row cannot be sent: {error}; write its values as bool, int, float, str or datetime"
+        ) from None

@@ -1,0 +1,140 @@
+"""Requests to a server, of several the one that answers, again where that is safe.
+
+A request that changes nothing, or whose repeats are known as such, is sent again after any failure. Another one is
+sent again only where the server cannot have taken it: it could not be reached, or it said that it is busy.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+import httpx
+import msgspec
+
+from slackwater.client.address import Address
+from slackwater.client.failures import Misunderstood, of_answer
+from slackwater.core.errors import SlackwaterError
+from slackwater.dissemination.transports.base import Unreachable
+
+T = TypeVar("T")
+LARGEST_ANSWER = 256 << 20
+"""Bytes of an answer that are taken in."""
+_FIRST_WAIT, _LONGEST_WAIT = 0.1, 2.0
+_BUSY = (429, 503)
+_JSON = {"content-type": "application/json"}
+
+
+class Rest:
+    """The requests of one client."""
+
+    def __init__(
+        self,
+        addresses: Sequence[Address],
+        token: str | None,
+        patience: float,
+        jitter: Callable[[], float],
+    ) -> None:
+        self._addresses = addresses
+        self._patience = patience
+        self._jitter = jitter
+        self._current = 0
+        headers = {"accept": "application/json"}
+        if token is not None:
+            headers["authorization"] = f"Bearer {token}"
+        self._http = httpx.AsyncClient(headers=headers, timeout=httpx.Timeout(30.0, connect=5.0))
+
+    async def close(self) -> None:
+        """Close what is open."""
+        await self._http.aclose()
+
+    async def ask(self, path: str, body: object, kind: type[T], *, safe: bool = True) -> T:
+        """POST some JSON and read the answer."""
+        return decoded(await self.request("POST", path, content=msgspec.json.encode(body), safe=safe), kind)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        content: bytes | None = None,
+        headers: Mapping[str, str] = _JSON,
+        params: Mapping[str, str] | None = None,
+        safe: bool = True,
+        patience: float | None = None,
+    ) -> bytes:
+        """Send a request until it is answered: the body where it says yes, an exception where it says no."""
+        deadline = time.monotonic() + (self._patience if patience is None else patience)
+        wait = _FIRST_WAIT
+        while True:
+            address = self._addresses[self._current % len(self._addresses)]
+            try:
+                return await self._once(address, method, path, content, headers, params)
+            except (_Busy, httpx.TransportError) as failure:
+                unsent = isinstance(failure, _Busy | httpx.ConnectError | httpx.ConnectTimeout)
+                if not unsent and not safe:
+                    raise Unreachable(
+                        f"the connection to {address} broke before the answer came ({_told(failure)}): "
+                        "look whether it was done before doing it again"
+                    ) from None
+                pause = wait * (0.5 + self._jitter() / 2)
+                if time.monotonic() + pause > deadline:
+                    raise self._given_up(address, failure) from None
+                self._current += 1
+                await asyncio.sleep(pause)
+                wait = min(2 * wait, _LONGEST_WAIT)
+
+    def _given_up(self, address: Address, failure: Exception) -> SlackwaterError:
+        if isinstance(failure, _Busy):
+            return failure.error
+        tried = ", ".join(str(one) for one in self._addresses)
+        return Unreachable(
+            f"{tried} cannot be reached ({_told(failure)}): check the address, and that the server is running "
+            "(slackwater serve FOLDER)"
+        )
+
+    async def _once(
+        self,
+        address: Address,
+        method: str,
+        path: str,
+        content: bytes | None,
+        headers: Mapping[str, str],
+        params: Mapping[str, str] | None,
+    ) -> bytes:
+        url = address.questions + path
+        try:
+            async with self._http.stream(method, url, content=content, headers=headers, params=params) as response:
+                body = bytearray()
+                async for piece in response.aiter_bytes():
+                    body += piece
+                    if len(body) > LARGEST_ANSWER:
+                        raise Misunderstood(f"an answer of {address} is above {LARGEST_ANSWER} bytes: ask for less")
+        except (httpx.InvalidURL, httpx.DecodingError, httpx.UnsupportedProtocol) as error:
+            raise Misunderstood(f"{address} cannot be asked: {error}") from None
+        if response.is_success:
+            return bytes(body)
+        refusal = of_answer(response.status_code, bytes(body), str(address))
+        if response.status_code in _BUSY:
+            raise _Busy(refusal)
+        raise refusal
+
+
+class _Busy(Exception):
+    """A server asks to come again."""
+
+    def __init__(self, error: SlackwaterError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def decoded(body: bytes, kind: type[T]) -> T:
+    """Read an answer."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise Misunderstood(f"an answer is not as a Slackwater server writes it: {error}") from None
+
+
+def _told(error: Exception) -> str:
+    return str(error) or type(error).__name__

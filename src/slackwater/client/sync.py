@@ -1,0 +1,212 @@
+"""The client without `async`: one event loop in a thread of its own, and calls that wait for it.
+
+Everything is done by the asynchronous client; here is only the way there and back. Objects may be used from any
+thread. A program that ends without closing does not hang: the thread is a daemon.
+"""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from slackwater.client.answers import Answer, Explanation, Receipt, Standing
+from slackwater.client.client import Client
+from slackwater.client.columns import DataFrame, Record
+from slackwater.client.events import Shown
+from slackwater.client.subscription import Change, Subscription
+from slackwater.core.errors import SlackwaterError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+T = TypeVar("T")
+
+
+class _Loop:
+    """An event loop in a thread."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="slackwater", daemon=True)
+        self._thread.start()
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        if not self._thread.is_alive():
+            work.close()
+            raise SlackwaterError("the client is closed: make another one with slackwater.connect_sync")
+        running = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return running.result()
+        except BaseException:
+            # Ctrl-C while waiting: what runs over there has nobody to wait for it any more.
+            running.cancel()
+            raise
+
+    def call(self, work: Callable[[], T]) -> T:
+        async def called() -> T:
+            return work()
+
+        return self.wait(called())
+
+    def stop(self) -> None:
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+
+class SyncSubscription:
+    """A standing query; iterate over it for changes, look at it for what is known now. See `Subscription`."""
+
+    def __init__(self, loop: _Loop, subscription: Subscription) -> None:
+        self._loop = loop
+        self._subscription = subscription
+
+    def __repr__(self) -> str:
+        return repr(self._subscription)
+
+    @property
+    def shown(self) -> Shown:
+        """Everything that is known now, of one moment."""
+        return self._loop.call(lambda: self._subscription.shown)
+
+    @property
+    def value(self) -> float | None:
+        """The number."""
+        return self.shown.value
+
+    @property
+    def rows(self) -> list[Record]:
+        """The rows."""
+        return self._loop.call(lambda: self._subscription.rows)
+
+    @property
+    def bound(self) -> float:
+        """How far the value may be from the truth."""
+        return self.shown.bound
+
+    @property
+    def as_of(self) -> int | None:
+        """The position of the log at which all this is right."""
+        return self.shown.as_of
+
+    @property
+    def certain(self) -> bool:
+        """Whether the server still vouches for it."""
+        return self.shown.certain
+
+    @property
+    def why(self) -> str:
+        """Why not."""
+        return self.shown.why
+
+    def __iter__(self) -> Iterator[Change]:
+        return self
+
+    def __next__(self) -> Change:
+        """The next change; waits for it."""
+        change = self._loop.wait(self._next())
+        if change is None:
+            raise StopIteration
+        return change
+
+    async def _next(self) -> Change | None:
+        try:
+            return await anext(self._subscription)
+        except StopAsyncIteration:
+            return None
+
+    def ready(self, timeout: float | None = None) -> Self:
+        """Wait for the first answer."""
+        self._loop.wait(self._subscription.ready(timeout))
+        return self
+
+    def reached(self, position: int, timeout: float | None = None) -> Shown:
+        """Wait until what is shown is right as of a position."""
+        return self._loop.wait(self._subscription.reached(position, timeout))
+
+    def wait_until(self, condition: Callable[[Shown], bool], timeout: float | None = None) -> Shown:
+        """Wait until a condition holds of what is shown."""
+        return self._loop.wait(self._subscription.wait_until(condition, timeout))
+
+    def to_arrow(self) -> "pa.Table":
+        """The rows as an Arrow table."""
+        return self._loop.call(self._subscription.to_arrow)
+
+    def to_pandas(self) -> DataFrame:
+        """The rows as a data frame."""
+        return self._loop.call(self._subscription.to_pandas)
+
+    def close(self) -> None:
+        """Want it no longer."""
+        self._loop.wait(self._subscription.close())
+
+
+class SyncClient:
+    """The client without `async`. Made by `slackwater.connect_sync`; connected when it is made."""
+
+    def __init__(
+        self, urls: str | Iterable[str], *, token: str | None = None, wait: float = 5.0, patience: float = 30.0
+    ) -> None:
+        self._loop = _Loop()
+        try:
+            self._client = self._loop.call(lambda: Client(urls, token=token, wait=wait, patience=patience))
+            self._loop.wait(self._client.__aenter__())
+        except BaseException:
+            self._loop.stop()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all subscriptions, close all connections and end the thread."""
+        with contextlib.suppress(SlackwaterError):
+            self._loop.wait(self._client.close())
+        self._loop.stop()
+
+    def subscribe(self, sql: str) -> SyncSubscription:
+        """Want a standing query."""
+        return SyncSubscription(self._loop, self._loop.call(lambda: self._client.subscribe(sql)))
+
+    def subscriptions(self) -> list[Standing]:
+        """The standing queries of the server."""
+        return self._loop.wait(self._client.subscriptions())
+
+    def query(self, sql: str, *, after: int | None = None) -> Answer:
+        """Ask once."""
+        return self._loop.wait(self._client.query(sql, after=after))
+
+    def explain(self, sql: str) -> Explanation:
+        """What a statement means."""
+        return self._loop.wait(self._client.explain(sql))
+
+    def execute(self, sql: str) -> None:
+        """Do a statement."""
+        self._loop.wait(self._client.execute(sql))
+
+    def ingest(
+        self,
+        table: str,
+        rows: Iterable[Mapping[str, Any]],
+        *,
+        source: str | None = None,
+        first: int | None = None,
+        delete: bool = False,
+    ) -> Receipt:
+        """Send rows."""
+        return self._loop.wait(self._client.ingest(table, rows, source=source, first=first, delete=delete))
+
+
+def connect_sync(
+    urls: str | Iterable[str], *, token: str | None = None, wait: float = 5.0, patience: float = 30.0
+) -> SyncClient:
+    """A connected client for programs without `async`; use it in `with`, or close it. See `connect`."""
+    return SyncClient(urls, token=token, wait=wait, patience=patience)
