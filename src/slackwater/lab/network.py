@@ -29,11 +29,11 @@ class Faults:
     def draw(random: Random) -> "Faults":
         """A network for one run: each is bad in its own way."""
         return Faults(
-            lost=random.choice((0.02, 0.08, 0.2)),
-            repeated=random.choice((0.02, 0.1)),
-            delayed=random.choice((0.02, 0.1)),
-            ordered=random.choice((0.2, 0.5, 0.8)),
-            broken=random.choice((0.002, 0.01)),
+            lost=random.choice((0.05, 0.1, 0.2)),
+            repeated=random.choice((0.05, 0.1)),
+            delayed=random.choice((0.03, 0.1)),
+            ordered=random.choice((0.3, 0.5, 0.7)),
+            broken=random.choice((0.005, 0.02)),
         )
 
 
@@ -68,7 +68,8 @@ class Network:
     def link(self, client: str, node: str, generation: int) -> Link:
         """A new connection."""
         self._links += 1
-        ordered = self._random.random() < self.faults.ordered
+        # The first two are one of each kind, so that no world is without either.
+        ordered = self._links % 2 == 1 if self._links <= 2 else self._random.random() < self.faults.ordered
         self._happened["link ordered" if ordered else "link unordered"] += 1
         return Link(self._links, client, node, generation, ordered)
 

@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from slackwater.core.arrow import from_batch, to_batch
+from slackwater.core.arrow import to_batch
 from slackwater.core.query import Aggregate, Selection, StandingQuery
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Key, Position, Row
@@ -47,16 +47,13 @@ class Truth:
         self.append([TableDefined(table)])
 
     def append(self, records: list[Record]) -> None:
-        """Append to the log."""
+        """Append to the log anything but updates."""
         for record in records:
             entry = Entry(self.end, record)
             self._entries.append(entry)
             self._firsts.append(entry.first)
             self.end = entry.end
             match record:
-                case Updates(_, batch):
-                    for place, update in enumerate(from_batch(self.table, batch)):
-                        self._update(entry.first + place + 1, update)
                 case Registered():
                     number = entry.first if record.number is None else record.number
                     known = self._standing.setdefault(number, [])
@@ -71,6 +68,8 @@ class Truth:
 
     def change(self, updates: list[Update]) -> None:
         """Append updates."""
+        for place, update in enumerate(updates):
+            self._update(self.end + place + 1, update)
         self.append([Updates(self.table.name, to_batch(self.table, updates))])
 
     def read(self, start: int, end: int) -> list[Entry]:

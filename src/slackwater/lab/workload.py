@@ -7,6 +7,7 @@ from slackwater.core.query import StandingQuery
 from slackwater.core.schema import Column, TableSchema
 from slackwater.core.types import DataType, Instant
 from slackwater.core.update import Operation, Origin, Update
+from slackwater.lab.host import PlainHost
 from slackwater.server.engine import NodeEngine
 from slackwater.server.standing import Binder
 
@@ -55,6 +56,19 @@ class LabEngine(NodeEngine):
     def bind(self, sql: str) -> tuple[StandingQuery, str, str | None]:
         """What the engine would find by parsing."""
         return bound(sql)
+
+
+def engine(seed: int) -> type[LabEngine]:
+    """The engine of all nodes of a world: the real host in every eighth, the plain one in the others."""
+    return LabEngine if seed % 8 == 0 else PlainLabEngine
+
+
+class PlainLabEngine(LabEngine):
+    """The same with a host that is quick where there is little to do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.host = PlainHost()
 
 
 def subscription(random: Random) -> str:

@@ -45,7 +45,8 @@ class Setting:
     """How long things go wrong."""
     server: type[ServerState] = ServerState
     client: type[ClientState] = ClientState
-    engine: Callable[[], NodeEngine] = workload.LabEngine
+    engine: Callable[[], NodeEngine] | None = None
+    """None: the real one in some worlds, a quicker one in the others."""
 
 
 class World:
@@ -69,7 +70,7 @@ class World:
                 self.truth,
                 RULES,
                 setting.server,
-                setting.engine,
+                setting.engine or workload.engine(seed),
                 self.happened,
                 self.note,
             )
@@ -103,7 +104,7 @@ class World:
         self.schedule.run(self.setting.chaos)
         self._heal()
         quiet_since, end = self.schedule.now, self.truth.end
-        while self.schedule.now < quiet_since + 3 * _SECOND:
+        while self.schedule.now < quiet_since + 2 * _SECOND:
             self.schedule.run(self.schedule.now + 200_000)
             if self.truth.end != end:
                 quiet_since, end = self.schedule.now, self.truth.end
@@ -118,12 +119,15 @@ class World:
 
     def _plan(self) -> None:
         for client in self.clients:
-            for _ in range(self.random.randint(2, 4)):
+            for _ in range(self.random.randint(2, 3)):
                 client.want(workload.subscription(self.random))
             self._at_random(client.probe, 12)
+        self.clients[0].want(workload.NAMED)
+        self.clients[1].want(workload.SELECTIONS[0])
         self._at_random(self._change, self.setting.changes // 4)
         self.schedule.at(self.setting.chaos - 1, self._rest_of_the_changes)
-        self._at_random(self._replan, 5)
+        self._at_random(lambda: self._replan(late=False), 4)
+        self._at_random(lambda: self._replan(late=True), 1)
         self._at_random(lambda: self._kill(forget=False), 1)
         self._at_random(lambda: self._kill(forget=True), 1)
         self._at_random(self._snapshot, 4)
@@ -157,13 +161,12 @@ class World:
         while self.changes < self.setting.changes:
             self._change()
 
-    def _replan(self) -> None:
-        """Give a query another bound under a new epoch, as a planner would; sometimes one that is late."""
+    def _replan(self, *, late: bool) -> None:
+        """Give a query another bound under a new epoch, as a planner would; one that is `late` changes nothing."""
         standing = self.truth.standing_now()
         if not standing:
             return
         number = self.random.choice(sorted(standing))
-        late = self.random.random() < 0.2
         text, owner, name = self._registrations()[number]
         epoch = standing[number].epoch + (0 if late else 1)
         self.happened["late plan" if late else "replan"] += 1

@@ -211,6 +211,11 @@ class NodeEngine:
 
     def _register(self, record: Registered, entry: Entry) -> Event | None:
         number = int(entry.first) if record.number is None else record.number
+        known = self.registrations.get(number)
+        if record.number is not None and (known is None or record.epoch <= known.epoch):
+            # A plan that is late: the query was dropped meanwhile, or is under this plan or a later one already.
+            self._pass_over(entry.end)
+            return None
         try:
             query, _, _ = self.bind(record.text)
             self.host.register(number, query, entry.end)

@@ -28,6 +28,8 @@ from slackwater.server.session import Session, Subscription
 from slackwater.server.timers import Timers
 from slackwater.server.waiting import Waiting
 
+_MOST_ENDS = 65_536
+
 
 class Subscriptions:
     """The registrations of a node and the references of its sessions."""
@@ -43,6 +45,8 @@ class Subscriptions:
         self._engine = engine
         self._timers = timers
         self._born = engine.position
+        self._ends: dict[int, None] = {int(engine.position): None}
+        """Where the last steps ended."""
         self._arrived: dict[int, None] = {}
         self._returning: list[tuple[Session, Subscription]] = []
         self._waiting = Waiting()
@@ -139,6 +143,9 @@ class Subscriptions:
     def tell(self, notifications: Notifications) -> None:
         """Hand what a step has said to the sessions that it concerns."""
         position = notifications.position
+        self._ends[position] = None
+        if len(self._ends) > _MOST_ENDS:
+            del self._ends[next(iter(self._ends))]
         if notifications.values is not None:
             said = notifications.values
             for number, value, there in zip(
@@ -259,10 +266,7 @@ class Subscriptions:
         if not kept.warm:
             kept.warm = True
             kept.recent.forget(self.position)
-        facts: list[Fact] | None = None
-        if isinstance(kept.query, Selection) and held is not None and kept.since is not None and held >= kept.since:
-            resumed = kept.recent.since(held)
-            facts = None if resumed is None else [*resumed]
+        facts = self._since(kept, held)
         if facts is None:
             facts = list(self.whole(number, session.encoding))
             if isinstance(facts[0], Snapshot) and facts[0].count > self._rules.most_rows:
@@ -276,6 +280,19 @@ class Subscriptions:
         self._say(session, subscribed(subscription.ref, kept, self._engine.schema(kept.query.table)))
         for fact in facts:
             self._say(session, fact)
+
+    def _since(self, kept: Kept, held: int | None) -> list[Fact] | None:
+        """What changed since a position whose rows the client still holds; None where that cannot be told.
+
+        It can be told only of positions at which a step of this node ended. Another node cuts the log differently:
+        what came and went again within a step here may be held by a client that was told of it there.
+        """
+        if held is None or not isinstance(kept.query, Selection) or kept.since is None:
+            return None
+        if held < kept.since or held not in self._ends:
+            return None
+        recent = kept.recent.since(held)
+        return None if recent is None else [*recent]
 
     def _detach(self, session: Session, subscription: Subscription, now: int) -> None:
         """Take a subscription out of everything that knows it."""

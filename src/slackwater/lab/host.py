@@ -1,0 +1,218 @@
+"""A host in plain Python, for worlds in which the operators are not what is tried.
+
+The real host works on columns and is at its best with thousands of queries; in a world of a dozen rows and queries it
+takes most of the time. This one keeps the contract of `processing.base` with dictionaries, so that many more worlds
+can be simulated. Some worlds have the real one: see `workload.engine`.
+"""
+
+import math
+import pickle
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from slackwater.core.arrow import field as arrow_field
+from slackwater.core.query import Aggregate, AggregateFunction, Selection, StandingQuery
+from slackwater.core.schema import TableSchema
+from slackwater.core.types import Instant, Key, Position, Row
+from slackwater.core.update import Operation
+from slackwater.processing.base import Answer, Notifications, RowKind, Rows, Values
+from slackwater.processing.host import Host
+
+
+@dataclass(slots=True)
+class _Kept:
+    """A query, what the rows in its region give it, and what was said of it last."""
+
+    query: StandingQuery
+    given: dict[Row, "tuple[object, ...] | None"]
+    inside: dict[Key, tuple[object, ...]] = field(default_factory=dict)
+    said: float | None = None
+    changed: int = 0
+
+
+class PlainHost(Host):
+    """One table, and queries that are looked at for every key that changed."""
+
+    def __init__(self) -> None:
+        super().__init__(())
+        self._rows: dict[Key, Row] = {}
+        self._ranks: dict[Key, tuple[int, str, int]] = {}
+        self._kept: dict[int, _Kept] = {}
+
+    def register(self, number: int, query: StandingQuery, position: Position) -> Answer:
+        """Keep a query from now on; one of the same number is replaced."""
+        kept = self._kept[number] = _Kept(query, _remembered(query))
+        self._queries[number] = query
+        for key, row in self._rows.items():
+            self._place(kept, key, row)
+        kept.said, kept.changed = self._truth(kept), position
+        self._position = position
+        return self.answer(number)
+
+    def unregister(self, number: int, position: Position) -> None:
+        """Forget a query."""
+        self._kept.pop(number, None)
+        self._queries.pop(number, None)
+        self._position = position
+
+    def apply(self, table: str, batch: pa.RecordBatch, position: Position) -> Notifications:
+        """Take a batch of updates in."""
+        schema = self._table()
+        before: dict[Key, Row | None] = {}
+        columns = [_plain(column) for column in batch.columns]
+        operations, times, sources, sequences = columns[-4:]
+        for nth, row in enumerate(zip(*columns[:-4], strict=True)):
+            key, rank = schema.key_of(row), (times[nth], sources[nth], sequences[nth])
+            if key in self._ranks and rank <= self._ranks[key]:
+                continue
+            self._ranks[key] = rank
+            before.setdefault(key, self._rows.get(key))
+            if operations[nth] == Operation.DELETE:
+                self._rows.pop(key, None)
+            else:
+                self._rows[key] = row
+        self._position = position
+        values: list[tuple[int, float | None]] = []
+        rows: list[tuple[int, int, RowKind]] = []
+        changed = [key for key, row in before.items() if self._rows.get(key) != row]
+        for number, kept in sorted(self._kept.items()):
+            for place, key in enumerate(changed):
+                former, now = kept.inside.get(key), self._place(kept, key, self._rows.get(key))
+                if isinstance(kept.query, Selection) and former != now:
+                    rows.append((number, place, RowKind.DELETE if now is None else RowKind.UPSERT))
+            if isinstance(kept.query, Aggregate) and changed and self._must_say(kept, kept.query):
+                kept.said, kept.changed = self._truth(kept), position
+                values.append((number, kept.said))
+        shown = [self._rows.get(key) or before[key] or () for key in changed]
+        return Notifications(position, _values(values), (self._row_notifications(rows, shown),) if rows else ())
+
+    def advance(self, time: Instant, position: Position) -> Notifications:
+        """Nothing here depends on time."""
+        self._position = position
+        return Notifications(position)
+
+    def answer(self, number: int) -> Answer:
+        """What has been said of a query so far."""
+        kept = self._kept[number]
+        if isinstance(kept.query, Aggregate):
+            return Answer(number, Position(kept.changed), kept.said)
+        return Answer(number, Position(kept.changed), None, self._batch([self._rows[key] for key in kept.inside]))
+
+    def snapshot(self) -> bytes:
+        """The whole state."""
+        kept = [(number, one.query, one.inside, one.said, one.changed) for number, one in self._kept.items()]
+        return pickle.dumps((self._position, self._tables, self._queries, self._rows, self._ranks, kept))
+
+    def restore(self, body: bytes) -> None:
+        """Become what the snapshot was taken of."""
+        self._position, self._tables, self._queries, self._rows, self._ranks, kept = pickle.loads(body)
+        self._kept = {
+            number: _Kept(query, _remembered(query), inside, said, changed)
+            for number, query, inside, said, changed in kept
+        }
+
+    def _must_say(self, kept: _Kept, query: Aggregate) -> bool:
+        """The bound is measured against what was said, never against the last sample."""
+        truth = self._truth(kept)
+        if truth is None or kept.said is None:
+            return truth is not kept.said
+        return not query.bound.holds(kept.said, truth)
+
+    def _table(self) -> TableSchema:
+        (table,) = self._tables.values()
+        return table.schema
+
+    def _place(self, kept: _Kept, key: Key, row: Row | None) -> tuple[object, ...] | None:
+        """Put a row into a query, or take it out; what it gives to the query now."""
+        gives = None
+        if row is not None:
+            if row not in kept.given:
+                kept.given[row] = _gives(kept.query, self._table(), key, row)
+            gives = kept.given[row]
+        if gives is None:
+            kept.inside.pop(key, None)
+        else:
+            kept.inside[key] = gives
+        return gives
+
+    def _truth(self, kept: _Kept) -> float | None:
+        if not isinstance(kept.query, Aggregate):
+            return None
+        numbers = [number for (number,) in kept.inside.values() if isinstance(number, float)]
+        match kept.query.function:
+            case AggregateFunction.COUNT:
+                return float(len(numbers))
+            case _ if not numbers:
+                return None
+            case AggregateFunction.MIN:
+                return min(numbers)
+            case AggregateFunction.MAX:
+                return max(numbers)
+            case AggregateFunction.SUM:
+                return math.fsum(numbers)
+            case AggregateFunction.AVG:
+                return math.fsum(numbers) / len(numbers)
+
+    def _row_notifications(self, rows: list[tuple[int, int, RowKind]], shown: list[Row]) -> Rows:
+        queries, places, kinds = zip(*rows, strict=True)
+        return Rows(
+            self._table().name,
+            np.array(queries, np.int64),
+            np.array(places, np.int64),
+            np.array(kinds, np.int8),
+            self._batch(shown),
+        )
+
+    def _batch(self, rows: list[Row]) -> pa.RecordBatch:
+        columns = self._table().columns
+        fields = [arrow_field(column) for column in columns]
+        arrays = [pa.array([row[place] for row in rows], fields[place].type) for place in range(len(columns))]
+        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _gives(query: StandingQuery, schema: TableSchema, key: Key, row: Row) -> tuple[object, ...] | None:
+    """What a row gives to a query: the columns shown, or a number; None where it lies outside."""
+
+    def cell(name: str) -> object:
+        return row[schema.index(name)]
+
+    if not query.region.contains(cell):  # type: ignore[arg-type]
+        return None
+    if isinstance(query, Selection):
+        return tuple(cell(name) for name in query.columns)
+    value = 1.0 if query.column is None else cell(query.column)
+    factors = None if query.weights is None else {weight.key: weight.factor for weight in query.weights}
+    if value is None or (factors is not None and key not in factors):
+        return None
+    assert isinstance(value, float | int)
+    return (query.scale * (1.0 if factors is None else factors[key]) * float(value),)
+
+
+_given: dict[StandingQuery, dict[Row, tuple[object, ...] | None]] = {}
+_MOST_GIVEN = 4_096
+
+
+def _remembered(query: StandingQuery) -> dict[Row, tuple[object, ...] | None]:
+    """What rows give to a query: all nodes and worlds ask the same."""
+    known = _given.setdefault(query, {})
+    if len(known) > _MOST_GIVEN:
+        known = _given[query] = {}
+    return known
+
+
+def _plain(column: pa.Array) -> list[Any]:
+    values: list[Any] = (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
+    return values
+
+
+def _values(said: list[tuple[int, float | None]]) -> Values | None:
+    if not said:
+        return None
+    return Values(
+        np.array([number for number, _ in said], np.int64),
+        np.array([0.0 if value is None else value for _, value in said]),
+        np.array([value is not None for _, value in said]),
+    )
