@@ -374,8 +374,8 @@ def machine_of(operator: type, with_numbers: Sequence[float]) -> type[Machine]:
 
 CALM = settings(
     deadline=None,
-    max_examples=30,
-    stateful_step_count=25,
+    max_examples=40,
+    stateful_step_count=30,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )
 
@@ -421,7 +421,7 @@ def run(operator: Operator, steps: Sequence[Any]) -> tuple[Host, list[Any]]:
 
 
 @pytest.mark.parametrize(("fast", "plain"), TWINS)
-@settings(CALM, max_examples=150)
+@settings(CALM, max_examples=70)
 @given(data=st.data())
 def test_fast_and_plain_say_the_same_bits(fast: type, plain: type, data: st.DataObject) -> None:
     steps = data.draw(histories(WORLDS[fast]))
@@ -429,7 +429,7 @@ def test_fast_and_plain_say_the_same_bits(fast: type, plain: type, data: st.Data
 
 
 @pytest.mark.parametrize("operator", WORLDS)
-@settings(CALM, max_examples=100)
+@settings(CALM, max_examples=25)
 @given(data=st.data())
 def test_other_cuts_end_in_the_same_truth(operator: type, data: st.DataObject) -> None:
     steps = data.draw(histories(WORLDS[operator]))

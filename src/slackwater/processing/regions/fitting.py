@@ -10,6 +10,8 @@ from slackwater.core.extent import Categories, Extent, Interval, Missing
 from slackwater.core.types import LARGEST_BIGINT, SMALLEST_BIGINT, DataType, Scalar
 
 _WHOLE = (DataType.BIGINT, DataType.TIMESTAMP)
+_BEYOND = 2**64
+"""Greater than every BIGINT, and its negative less than every one."""
 
 
 def fitted(extent: Extent, kind: DataType) -> Extent | None:
@@ -60,7 +62,7 @@ def _low(value: int | float, is_open: bool, kind: DataType) -> tuple[int | float
     """The lower end that means the same for values of the column's type."""
     if kind in _WHOLE:
         if isinstance(value, float) and math.isinf(value):
-            return (None, False) if value < 0 else (LARGEST_BIGINT + 1, False)
+            return (None, False) if value < 0 else (_BEYOND, False)
         return (math.floor(value) + 1, False) if is_open else (math.ceil(value), False)
     try:
         near = float(value)
