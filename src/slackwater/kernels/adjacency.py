@@ -1,10 +1,10 @@
-"""Lists of numbers, one for each item, that grow and shrink in place: which queries an item belongs to.
+"""Lists of entries, one for each item, that grow and shrink in place: which queries an item belongs to, and how much.
 
 Design
     All lists live in one arena. List i occupies `rooms[i]` places from `starts[i]` on, of which `lengths[i]` are used.
     A list that is full moves to the end of the arena with twice the room, so adding costs a constant on average and
     every list can be read in one sweep. Removing puts the last entry into the gap: the order in a list means nothing.
-    What moving leaves behind is won back by `pack`.
+    What moving leaves behind is won back by `pack`. Beside every entry stands a factor, in an arena of its own.
 
 `linked_plainly` says the same over dictionaries of sets.
 """
@@ -15,6 +15,7 @@ import numpy.typing as npt
 from slackwater.kernels.compiled import compiled
 
 Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 Entries = npt.NDArray[np.int32]
 
 FIRST_ROOM = 4
@@ -22,9 +23,17 @@ FIRST_ROOM = 4
 
 @compiled
 def link(
-    starts: Integers, lengths: Integers, rooms: Integers, arena: Entries, top: int, items: Integers, entry: int
+    starts: Integers,
+    lengths: Integers,
+    rooms: Integers,
+    arena: Entries,
+    factors: Floats,
+    top: int,
+    items: Integers,
+    own: Floats,
+    entry: int,
 ) -> tuple[int, int]:
-    """Add an entry to the lists of these items; stops where the arena is full.
+    """Add an entry to the lists of these items, each with a factor of its own; stops where the arena is full.
 
     Returns the new top of the arena and how many items were served.
     """
@@ -38,16 +47,18 @@ def link(
             start = starts[item]
             for at in range(length):
                 arena[top + at] = arena[start + at]
+                factors[top + at] = factors[start + at]
             starts[item] = top
             rooms[item] = room
             top += room
         arena[starts[item] + length] = entry
+        factors[starts[item] + length] = own[k]
         lengths[item] = length + 1
     return top, len(items)
 
 
 @compiled
-def unlink(starts: Integers, lengths: Integers, arena: Entries, items: Integers, entry: int) -> None:
+def unlink(starts: Integers, lengths: Integers, arena: Entries, factors: Floats, items: Integers, entry: int) -> None:
     """Take an entry out of the lists of these items."""
     for k in range(len(items)):
         item = items[k]
@@ -56,18 +67,28 @@ def unlink(starts: Integers, lengths: Integers, arena: Entries, items: Integers,
         for at in range(start, last + 1):
             if arena[at] == entry:
                 arena[at] = arena[last]
+                factors[at] = factors[last]
                 lengths[item] -= 1
                 break
 
 
 @compiled
-def pack(starts: Integers, lengths: Integers, rooms: Integers, arena: Entries, packed: Entries) -> int:
+def pack(
+    starts: Integers,
+    lengths: Integers,
+    rooms: Integers,
+    arena: Entries,
+    factors: Floats,
+    packed: Entries,
+    packed_factors: Floats,
+) -> int:
     """Copy all lists to another arena, side by side and with a little room; returns its top."""
     top = 0
     for item in range(len(starts)):
         length = lengths[item]
         for at in range(length):
             packed[top + at] = arena[starts[item] + at]
+            packed_factors[top + at] = factors[starts[item] + at]
         starts[item] = top
         rooms[item] = length + length // 4 if length else 0
         top += rooms[item]
@@ -82,6 +103,7 @@ class Adjacency:
         self.lengths: Integers = np.zeros(0, np.int64)
         self.rooms: Integers = np.zeros(0, np.int64)
         self.arena: Entries = np.zeros(1024, np.int32)
+        self.factors: Floats = np.zeros(1024)
         self._top = 0
 
     def reach(self, items: int) -> None:
@@ -92,23 +114,26 @@ class Adjacency:
             self.lengths = np.concatenate([self.lengths, more])
             self.rooms = np.concatenate([self.rooms, more])
 
-    def add(self, items: Integers, entry: int) -> None:
-        """Add an entry to the lists of these items."""
+    def add(self, items: Integers, factors: Floats, entry: int) -> None:
+        """Add an entry to the lists of these items, each with a factor of its own."""
         while len(items):
-            self._top, served = link(self.starts, self.lengths, self.rooms, self.arena, self._top, items, entry)
-            items = items[served:]
+            self._top, served = link(
+                self.starts, self.lengths, self.rooms, self.arena, self.factors, self._top, items, factors, entry
+            )
+            items, factors = items[served:], factors[served:]
             if len(items):
                 self._make_room(int(2 * self.lengths[items[0]]) + FIRST_ROOM)
 
     def remove(self, items: Integers, entry: int) -> None:
         """Take an entry out of the lists of these items."""
-        unlink(self.starts, self.lengths, self.arena, items, entry)
+        unlink(self.starts, self.lengths, self.arena, self.factors, items, entry)
 
     def _make_room(self, needed: int) -> None:
         used = int(self.lengths.sum())
-        arena = np.zeros(max(len(self.arena), 2 * (used + used // 4) + needed), np.int32)
-        self._top = pack(self.starts, self.lengths, self.rooms, self.arena, arena)
-        self.arena = arena
+        room = max(len(self.arena), 2 * (used + used // 4) + needed)
+        arena, factors = np.zeros(room, np.int32), np.zeros(room)
+        self._top = pack(self.starts, self.lengths, self.rooms, self.arena, self.factors, arena, factors)
+        self.arena, self.factors = arena, factors
 
 
 def linked_plainly(steps: list[tuple[bool, list[int], int]]) -> dict[int, set[int]]:

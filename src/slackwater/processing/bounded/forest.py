@@ -32,13 +32,15 @@ class Forest:
         self._reach = 0
         self._index = Adjacency()
         self._nodes = np.zeros(64, kernel.NODE)
+        self._slack: Floats = np.zeros(2 * 64)
         self._members = np.zeros(256, kernel.MEMBER)
         self._node_ranges, self._member_ranges = Ranges(), Ranges()
         self._roots: dict[int, tuple[int, int, int]] = {}  # number: first node, nodes, members
         self._scratch()
         self.touches = 0
         """Memberships of changed items so far, for measurements."""
-        self._set(slots, values)
+        self._cover(int(slots[-1]) + 1 if len(slots) else 0)
+        self._values[slots] = values
 
     def __len__(self) -> int:
         return len(self._roots)
@@ -64,15 +66,19 @@ class Forest:
         members["slot"], members["factor"] = slots[order], factors[order]
         self._plant(first, levels, member, len(slots), FUNCTIONS[function])
         for leaf in range(levels[0]):
-            part = members["slot"][leaf * kernel.FAN : (leaf + 1) * kernel.FAN]
-            self._index.add(np.ascontiguousarray(part), first + leaf)
+            part = members[leaf * kernel.FAN : (leaf + 1) * kernel.FAN]
+            counted = part["factor"].copy() if function is not AggregateFunction.COUNT else np.zeros(len(part))
+            self._index.add(part["slot"].copy(), counted, first + leaf)
+        magnitude = 0.0
         for at in range(first, first + count):
-            kernel.compute(self._nodes, self._members, self._values, at)
+            magnitude = kernel.compute(self._nodes, self._members, self._values, at)
+            self._slack[2 * at : 2 * at + 2] = 0.0, -1.0
         root = first + count - 1
         there, value = kernel.value_of(self._nodes, root)
         node = self._nodes[root]
         node["said"], node["there"], node["within"], node["number"] = value, there, within, number
         node["changed"] = changed
+        kernel.give_slack(self._nodes, self._slack, root, magnitude)
         self._roots[number] = (first, count, len(slots))
         return float(value) if there else None
 
@@ -91,13 +97,15 @@ class Forest:
 
     def apply(self, slots: Integers, values: Floats, position: Position) -> Values | None:
         """Take new values of some slots in; what has to be said, in order of queries."""
-        self._set(slots, values)
-        self._index.reach(self._reach)
+        self._cover(int(slots[-1]) + 1 if len(slots) else 0)
         count, touches = kernel.touch(
             slots,
+            values,
             self._index.starts,
             self._index.lengths,
             self._index.arena,
+            self._index.factors,
+            self._slack,
             self._nodes,
             self._members,
             self._values,
@@ -151,6 +159,8 @@ class Forest:
             forest.add(number, function, slots, factors, float(parts["within"][k]), int(parts["changed"][k]))
             node = forest._nodes[forest._root(number)]
             node["said"], node["there"] = parts["said"][k], parts["there"][k]
+            # Without room the next change has the query computed anew, and gives it its own.
+            forest._slack[2 * forest._root(number) + 1] = -1.0
         return forest
 
     def _check(self) -> None:
@@ -160,10 +170,12 @@ class Forest:
             root = first + count - 1
             assert self._nodes[root]["parent"] == kernel.NONE
             assert self._nodes[root]["number"] == number
+            kept = self._nodes[first : first + count].copy()
             for at in range(first, first + count):
-                kept = self._nodes[at].copy()
                 kernel.compute(self._nodes, self._members, self._values, at)
-                assert kept.tobytes() == self._nodes[at].tobytes(), f"node {at} of query {number} is out of date"
+            if count > 1:
+                assert kept.tobytes() == self._nodes[first : first + count].tobytes(), f"query {number} is out of date"
+            assert not kernel.say(self._nodes, root, -1), f"query {number} is outside its bound"
 
     def _root(self, number: int) -> int:
         first, count, _ = self._roots[number]
@@ -186,10 +198,6 @@ class Forest:
                 node["parent"] = kernel.NONE if level == len(levels) - 1 else above + k // kernel.FAN
             at, below, below_size, kind = above, at, width, kernel.INNER
 
-    def _set(self, slots: Integers, values: Floats) -> None:
-        self._cover(int(slots[-1]) + 1 if len(slots) else 0)
-        self._values[slots] = values
-
     def _cover(self, reach: int) -> None:
         """Have a value, maybe none, for every slot below this number."""
         if reach > len(self._values):
@@ -201,6 +209,8 @@ class Forest:
     def _make_room(self) -> None:
         if self._node_ranges.top > len(self._nodes):
             self._nodes = _grown(self._nodes, self._node_ranges.top)
+            more = np.zeros(2 * len(self._nodes) - len(self._slack))
+            self._slack = np.concatenate([self._slack, more])
             self._scratch()
         if self._member_ranges.top > len(self._members):
             self._members = _grown(self._members, self._member_ranges.top)
