@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.core.arrow import ARROW_TYPES, INSTANT, field
+from slackwater.core.arrow import INSTANT, field
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import DataType, Row
 from slackwater.processing.base import Flags, Integers
@@ -105,8 +105,3 @@ class StoredColumn:
 def _filler(kind: DataType, count: int) -> Cells:
     """What stands in place of null: one thing only, so that equal states are equal bytes."""
     return np.full(count, None, object) if kind is DataType.TEXT else np.zeros(count, _STORED[kind])
-
-
-def arrow_type(kind: DataType) -> pa.DataType:
-    """The Arrow type of a column type."""
-    return ARROW_TYPES[kind]

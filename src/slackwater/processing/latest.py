@@ -7,8 +7,7 @@ Design
     does not bring the key back. That is why a slot is never given away, and why memory grows with the keys ever met.
 
     `fold` says what a batch did, net: of each key only its last row is looked at, and where that row equals the one
-    that was there nothing changed. The key → slot index is a Python dictionary asked through `map`, some ten million
-    keys a second, which is less than a tenth of what a batch costs altogether.
+    that was there nothing changed. The key → slot index is a Python dictionary asked through `map`.
 
 Invariants
     A slot without a row has null in every column but the key's. `_ranked` is False only for keys that a query named
@@ -26,9 +25,10 @@ from slackwater.core.errors import SchemaError, StoreError
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Key
 from slackwater.core.update import Operation
+from slackwater.kernels.ranks import settle
 from slackwater.processing import state
 from slackwater.processing.base import Changes, Flags, Integers
-from slackwater.processing.columns import StoredColumn, python_values, rows_schema, unpacked
+from slackwater.processing.columns import Cells, StoredColumn, python_values, rows_schema, unpacked
 from slackwater.processing.queries import plain_schema, schema_of
 
 _FIRST_ROOM = 64
@@ -47,7 +47,7 @@ class LatestTable:
         self._times: Integers = np.zeros(self._room, np.int64)
         self._from: Integers = np.zeros(self._room, np.int64)
         self._sequences: Integers = np.zeros(self._room, np.int64)
-        self._scratch: Integers = np.zeros(self._room, np.int64)
+        self._scratch: Integers = np.full(self._room, -1)
         self._columns = [StoredColumn.empty(column.type, self._room) for column in schema.columns]
         self._rows: pa.RecordBatch | None = None
         self._adopt(schema)
@@ -117,34 +117,29 @@ class LatestTable:
         """Take a batch of updates in, and say what it changed."""
         batch = self._checked(batch)
         slots = self._slots_in(batch)
-        chosen, ranks = self._last_in(batch, slots)
-        won = self._wins(slots[chosen], tuple(rank[chosen] for rank in ranks))
-        chosen = chosen[won]
-        winners = slots[chosen]
-        times, sources, sequences = (rank[chosen] for rank in ranks)
-        self._times[winners], self._from[winners], self._sequences[winners] = times, sources, sequences
-        self._ranked[winners] = True
-
-        taken = batch.take(pa.array(chosen))
+        winners, chosen = self._last_in(batch, slots)
         had = self._there[winners]
-        has = taken.column(OPERATION).to_numpy() == Operation.UPSERT
-        cells = {place: unpacked(taken.column(place)) for place in self._value_places}
+        has = batch.column(OPERATION).to_numpy()[chosen] == Operation.UPSERT
         changed = had != has
-        for place, (values, valid) in cells.items():
+        cells: dict[int, tuple[Cells, Flags]] = {}
+        for place in self._value_places:
+            values, valid = (cell[chosen] for cell in unpacked(batch.column(place)))
+            cells[place] = (values, valid)
             column = self._columns[place]
             old_valid = column.valid[winners]
             changed |= had & has & ((old_valid != valid) | (valid & old_valid & (column.values[winners] != values)))
 
-        slots, had, has = winners[changed], had[changed], has[changed]
+        slots, chosen, had, has = winners[changed], chosen[changed], had[changed], has[changed]
         before = self._read(slots)
         stays, goes = slots[has], slots[~has]
         for place, (values, valid) in cells.items():
             self._columns[place].write(stays, values[changed][has], valid[changed][has])
-            self._columns[place].clear(goes)
+            if len(goes):
+                self._columns[place].clear(goes)
         self._there[slots] = has
         if len(slots):
             self._rows = None
-        return Changes(self._schema.name, slots, had, has, before, self._read(slots), times[changed])
+        return Changes(self._schema.name, slots, had, has, before, self._read(slots, before), self._times[slots])
 
     def snapshot(self) -> bytes:
         """The whole state."""
@@ -175,7 +170,7 @@ class LatestTable:
         table._there, table._ranked, table._times = parts["there"], parts["ranked"], parts["times"]
         table._from, table._sequences = parts["from"], parts["sequences"]
         table._room = len(table._there)
-        table._scratch = np.zeros(table._room, np.int64)
+        table._scratch = np.full(table._room, -1)
         table._columns = [
             StoredColumn(column.type, values, valid)
             for column, values, valid in zip(schema.columns, parts["values"], parts["valid"], strict=True)
@@ -190,6 +185,7 @@ class LatestTable:
         top = len(self._index)
         assert sorted(self._index.values()) == list(range(top))
         assert not self._there[top:].any()
+        assert (self._scratch == -1).all()
         assert not (self._there & ~self._ranked).any()
         for place in self._value_places:
             assert not (self._columns[place].valid & ~self._there).any()
@@ -234,35 +230,27 @@ class LatestTable:
                 self._columns[place].write(slots[new], values + 0.0 if values.dtype == np.float64 else values, valid)
         return slots
 
-    def _last_in(self, batch: pa.RecordBatch, slots: Integers) -> tuple[Integers, tuple[Integers, ...]]:
-        """The row that counts of each key of the batch, in order of slots, and the ranks of all rows."""
+    def _last_in(self, batch: pa.RecordBatch, slots: Integers) -> tuple[Integers, Integers]:
+        """The slots of which the batch has a row that counts now, in order, and that row of each."""
         times, _ = unpacked(batch.column(EVENT_TIME))
-        sequences = batch.column(SEQUENCE).to_numpy()
-        sources = self._source_codes(batch.column(SOURCE))
-        places = self._source_order[sources]
-        later, same = times[1:] > times[:-1], times[1:] == times[:-1]
-        same_source = same & (places[1:] == places[:-1])
-        in_order = later | (same & (places[1:] > places[:-1])) | (same_source & (sequences[1:] >= sequences[:-1]))
-        rows = np.arange(len(slots))
-        if not in_order.all():
-            rows = np.lexsort((sequences, places, times))
-        # Of several rows that are written to one place NumPy keeps the last: the greatest rank.
-        self._scratch[slots[rows]] = rows
-        chosen = rows[self._scratch[slots[rows]] == rows]
-        return chosen[np.argsort(slots[chosen])], (times, sources, sequences)
-
-    def _wins(self, slots: Integers, ranks: tuple[Integers, ...]) -> Flags:
-        """Whether these ranks are not below those of the rows that are there; the same update again changes nothing."""
-        times, sources, sequences = ranks
-        old_times, old_sequences = self._times[slots], self._sequences[slots]
-        if not len(self._source_order):
-            return np.ones(len(slots), np.bool_)
-        places, old_places = self._source_order[sources], self._source_order[self._from[slots]]
-        wins: Flags = ~self._ranked[slots] | (times > old_times)
-        same = times == old_times
-        wins |= same & (places > old_places)
-        wins |= same & (places == old_places) & (sequences >= old_sequences)
-        return wins
+        won = np.empty(len(slots), np.int64)
+        count = settle(
+            slots,
+            times,
+            self._source_codes(batch.column(SOURCE)),
+            batch.column(SEQUENCE).to_numpy(),
+            self._source_order,
+            self._ranked,
+            self._times,
+            self._from,
+            self._sequences,
+            self._scratch,
+            won,
+        )
+        winners = np.sort(won[:count])
+        chosen = self._scratch[winners]
+        self._scratch[winners] = -1
+        return winners, chosen
 
     def _source_codes(self, column: pa.Array) -> Integers:
         encoded = column.dictionary_encode()
@@ -287,11 +275,17 @@ class LatestTable:
         more = room - self._room
         for name in ("_there", "_ranked"):
             setattr(self, name, np.concatenate([getattr(self, name), np.zeros(more, np.bool_)]))
-        for name in ("_times", "_from", "_sequences", "_scratch"):
+        for name in ("_times", "_from", "_sequences"):
             setattr(self, name, np.concatenate([getattr(self, name), np.zeros(more, np.int64)]))
+        self._scratch = np.concatenate([self._scratch, np.full(more, -1)])
         for column in self._columns:
             column.grow(room)
         self._room = room
 
-    def _read(self, slots: Integers) -> pa.RecordBatch:
-        return pa.RecordBatch.from_arrays([column.read(slots) for column in self._columns], schema=self._rows_layout)
+    def _read(self, slots: Integers, like: pa.RecordBatch | None = None) -> pa.RecordBatch:
+        """The rows of these slots; `like` are earlier ones of the same slots, whose keys need not be made again."""
+        columns = [column.read(slots) for column in self._columns] if like is None else list(like.columns)
+        if like is not None:
+            for place in self._value_places:
+                columns[place] = self._columns[place].read(slots)
+        return pa.RecordBatch.from_arrays(columns, schema=self._rows_layout)
