@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from slackwater import __version__
-from slackwater.cli import demo, doctor, learn, load, log, output, replay, serve, sql, token
+from slackwater.cli import demo, doctor, learn, load, log, output, replay, serve, sql, token, up
 from slackwater.core.errors import SlackwaterError
 
 app = typer.Typer(
@@ -24,6 +24,9 @@ app.command("learn")(learn.learn)
 app.command("sql")(sql.sql)
 app.command("serve")(serve.serve)
 app.add_typer(token.app, name="token")
+app.command("up")(up.up)
+app.command("up-feed", hidden=True)(up.run_feed)
+app.command("up-pipeline", hidden=True)(up.run_pipeline)
 
 app.add_typer(log.app, name="log")
 app.command("doctor")(doctor.doctor)

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from slackwater.server.store import STORE_FILE, Store
 STATE_FILE = "server.json"
 _BACKLOG = 4_096
 _GRACEFUL_SECONDS = 5
+_PATIENCE = 30.0
 
 
 class Listening(msgspec.Struct, frozen=True):
@@ -57,6 +59,8 @@ def serve(serving: Serving, announce: Callable[[Listening], None]) -> int:
     check_host(serving.host, folder)
     listener = _listener(serving.host, serving.port)
     try:
+        if serving.settings.follow is not None:
+            _wait_for_log(serving.settings.follow)
         node = Node(serving.settings)
     except BaseException:
         listener.close()
@@ -76,6 +80,13 @@ def check_host(host: str, folder: Path) -> None:
                 f"without a token the server listens on this machine only, not on {host}; make one first: "
                 f"slackwater token create NAME --scope admin --folder {folder}"
             )
+
+
+def _wait_for_log(folder: Path) -> None:
+    """Give the process that writes a log the time to begin it; opening says what is wrong if it does not."""
+    give_up = time.monotonic() + _PATIENCE
+    while not any(folder.glob("*.segment")) and time.monotonic() < give_up:
+        time.sleep(0.05)
 
 
 async def _run(node: Node, listener: socket.socket, listening: Listening, announce: Callable[[Listening], None]) -> int:

@@ -45,13 +45,8 @@ async def ask(call: Call) -> Response:
     question = await call.json(Question)
     accept = call.request.headers.get("accept", "*/*")
     arrow = ARROW in accept and JSON not in accept
-    if question.after is not None and not await call.node.reached(Position(question.after), call.limits.wait_seconds):
-        raise Refusal(
-            HTTPStatus.CONFLICT,
-            "not_reached",
-            f"position {question.after} was not reached within {call.limits.wait_seconds:g} seconds; "
-            f"the log is at {call.node.engine.position}",
-        )
+    if question.after is not None:
+        await _wait_for(call, Position(question.after))
     statement = await _bound(call, question.sql)
     as_of = call.node.engine.position
     match statement:
@@ -67,6 +62,18 @@ async def ask(call: Call) -> Response:
         body = await asyncio.to_thread(_arrow, found)
         return Response(body, media_type=ARROW, headers={AS_OF_HEADER: str(as_of)})
     return Response(await asyncio.to_thread(_json, found, as_of), media_type=JSON)
+
+
+async def _wait_for(call: Call, position: Position) -> None:
+    node = call.node
+    # Who writes the log knows its end; a follower may yet hear of more.
+    hopeless = node.writable and position > node.log.end
+    if hopeless or not await node.reached(position, call.limits.wait_seconds):
+        raise Refusal(
+            HTTPStatus.CONFLICT,
+            "not_reached",
+            f"position {position} is not reached; the node is at {node.engine.position}",
+        )
 
 
 async def explain_statement(call: Call) -> Response:

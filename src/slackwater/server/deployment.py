@@ -1,0 +1,97 @@
+"""What a deployment is made of, read from a TOML file; every mistake in it is said with the place.
+
+folder = "data"                  # relative to the file
+
+[server]                         # writes the log
+port = 8400
+
+[followers.edge]                 # more nodes, which follow it
+port = 8401
+
+[pipeline]                       # Spark: latest, history, quarantine
+out = "kept"
+
+[feeds.market]                   # rows, made up or replayed
+generator = "market"
+rate = 1000
+"""
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from slackwater.core.errors import SlackwaterError
+
+Port = Annotated[int, Meta(ge=0, le=65535)]
+Above = Annotated[float, Meta(gt=0)]
+
+
+class ServerPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A node that serves."""
+
+    host: str = "127.0.0.1"
+    port: Port = 0
+    node_name: str | None = None
+    snapshot_every: Annotated[int, Meta(ge=1)] = 1_000_000
+    lease: Annotated[float, Meta(ge=0.1, le=3600)] = 5.0
+
+
+class PipelinePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The Spark pipeline. `optional`: leave it out where Spark is not installed, instead of refusing to begin."""
+
+    out: str = "kept"
+    master: str = "local[2]"
+    optional: bool = False
+
+
+class FeedPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Rows that are sent to the server: from a generator, or from a file, at their own pace times `speed`.
+
+    `token_file` holds a token with the scopes ingest and admin, where the server asks for one.
+    """
+
+    generator: str | None = None
+    parameters: dict[str, Any] = {}
+    file: str | None = None
+    table: str | None = None
+    timezone: str | None = None
+    token_file: str | None = None
+    rate: Above | None = None
+    speed: Above = 1.0
+
+
+class Deployment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Everything that `slackwater up` runs."""
+
+    folder: str = "."
+    server: ServerPart = ServerPart()
+    followers: dict[str, ServerPart] = {}
+    pipeline: PipelinePart | None = None
+    feeds: dict[str, FeedPart] = {}
+
+
+def read_deployment(path: Path) -> Deployment:
+    """Read and check a file."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SlackwaterError(
+            f"{path} cannot be read ({error.strerror}); the smallest deployment is the two lines\n"
+            f'folder = "data"\n[server]'
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SlackwaterError(f"{path} is not TOML: {error}") from None
+    try:
+        deployment = msgspec.convert(content, Deployment)
+    except msgspec.ValidationError as error:
+        raise SlackwaterError(f"{path} is not a deployment: {error}") from None
+    for name in (*deployment.followers, *deployment.feeds):
+        if not name.replace("-", "").replace("_", "").isalnum():
+            raise SlackwaterError(f"{path}: {name!r} is used for a folder and must be letters, digits, - and _")
+    for name, feed in deployment.feeds.items():
+        if (feed.generator is None) == (feed.file is None):
+            raise SlackwaterError(f"{path}: feed {name} needs a generator or a file, and only one of them")
+    return deployment
