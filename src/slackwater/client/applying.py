@@ -72,7 +72,7 @@ def _meant(holder: Holder, fact: Value | Upsert | Delete | Snapshot | Suspended 
     """The subscriptions that a fact is about."""
     for ref in holder.by_query.get(fact.query, ()):
         held = holder.held[ref]
-        if held.epoch == fact.epoch:
+        if held.under(fact.epoch):
             yield held
 
 

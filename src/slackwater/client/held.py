@@ -46,6 +46,10 @@ class Held:
         self.live, self.suspended, self.asked = True, None, None
         return news
 
+    def under(self, epoch: int) -> bool:
+        """Whether it is under this plan."""
+        return self.epoch == epoch
+
     def freeze(self, as_of: int | None, until: int) -> None:
         """The session keeps it right no longer: it stays as it was at this position."""
         if self.live:

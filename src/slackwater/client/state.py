@@ -66,6 +66,8 @@ class ClientState:
     `jitter` gives numbers from 0 to below 1, by which waiting before a new connection is spread.
     """
 
+    held_class: type[Held] = Held
+
     def __init__(
         self,
         jitter: Callable[[], float],
@@ -113,7 +115,7 @@ class ClientState:
             case Tick():
                 self._tick(now, out)
             case Wanted():
-                self.held[event.ref] = Held(event.ref, event.sql)
+                self.held[event.ref] = self.held_class(event.ref, event.sql)
                 if self.phase is Phase.OPEN:
                     self._subscribe(self.held[event.ref], now, out)
             case Unwanted():
@@ -246,7 +248,7 @@ class ClientState:
                 out.append(Send(Ack(self.applied, now, missing=True)))
             return
         seen = self._open.after if self._open is not None else 0
-        if frame.sequence < self.applied or frame.as_of < (seen if self.as_of is None else self.as_of):
+        if frame.sequence < self.applied or self.goes_back(frame, seen if self.as_of is None else self.as_of):
             return
         if frame.sequence > self.applied:
             try:
@@ -256,12 +258,20 @@ class ClientState:
                 return
             self.applied = frame.sequence
         self.as_of = frame.as_of
-        self.until = max(self.until, frame.heard + self._lease)
+        self.until = max(self.until, self.lease_end(frame, now))
         self._attempts = 0
 
     def of_this_session(self, frame: Frame) -> bool:
         """Whether a frame belongs here: it may have been under way when another session began."""
         return frame.session == self.session
+
+    def goes_back(self, frame: Frame, seen: int) -> bool:
+        """Whether a frame is as of an earlier position than what has been seen."""
+        return frame.as_of < seen
+
+    def lease_end(self, frame: Frame, now: int) -> int:
+        """Until when a frame can be relied on: however long it was under way, that is not added."""
+        return frame.heard + self._lease
 
     # Subscriptions.
 

@@ -8,6 +8,7 @@ can be simulated. Some worlds have the real one: see `workload.engine`.
 import math
 import pickle
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -167,10 +168,10 @@ class PlainHost(Host):
         )
 
     def _batch(self, rows: list[Row]) -> pa.RecordBatch:
-        columns = self._table().columns
-        fields = [arrow_field(column) for column in columns]
-        arrays = [pa.array([row[place] for row in rows], fields[place].type) for place in range(len(columns))]
-        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+        layout = _layout(self._table())
+        columns = zip(*rows, strict=True) if rows else [()] * len(layout)
+        arrays = [pa.array(column, kind) for column, kind in zip(columns, layout.types, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=layout)
 
 
 def _gives(query: StandingQuery, schema: TableSchema, key: Key, row: Row) -> tuple[object, ...] | None:
@@ -191,6 +192,11 @@ def _gives(query: StandingQuery, schema: TableSchema, key: Key, row: Row) -> tup
     return (query.scale * (1.0 if factors is None else factors[key]) * float(value),)
 
 
+@cache
+def _layout(table: TableSchema) -> pa.Schema:
+    return pa.schema([arrow_field(column) for column in table.columns])
+
+
 _given: dict[StandingQuery, dict[Row, tuple[object, ...] | None]] = {}
 _MOST_GIVEN = 4_096
 
@@ -204,7 +210,7 @@ def _remembered(query: StandingQuery) -> dict[Row, tuple[object, ...] | None]:
 
 
 def _plain(column: pa.Array) -> list[Any]:
-    values: list[Any] = (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
+    values: list[Any] = (column.view(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
     return values
 
 

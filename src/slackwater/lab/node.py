@@ -8,6 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from slackwater.dissemination.encoding import Encoding, decode_from_client, encode
+from slackwater.dissemination.messages import Frame, Snapshot, Subscribed, Suspended
 from slackwater.lab.clock import Schedule, SkewedClock
 from slackwater.lab.network import Link, Network
 from slackwater.lab.truth import Truth
@@ -142,6 +143,8 @@ class SimulatedNode:
     def accept(self, link: Link, client: "SimulatedClient") -> None:
         """A client has connected."""
         self.links[link.number] = (link, client)
+        if client.program.as_of and max(client.program.as_of.values()) > self.state.position:
+            self._happened["node behind the client"] += 1
         self.handle(Connected(link.number, Principal(client.name), client.encoding))
 
     def arrive(self, link: Link, data: bytes, encoding: Encoding) -> None:
@@ -196,6 +199,8 @@ class SimulatedNode:
             case Send(number, message) if number in self.links:
                 link, client = self.links[number]
                 self._note(f"{self.name} → {client.name}", message)
+                if isinstance(message, Frame):
+                    self._happened.update(kinds(message))
                 data = encode(message, client.encoding)
                 self._network.send(link, False, lambda: client.arrive(link, data), lambda: self._break(link, client))
             case Close(number, why) if number in self.links:
@@ -216,3 +221,23 @@ class SimulatedNode:
         link.open = False
         self._schedule.after(self._network.delay(), lambda: client.broken(link))
         self._schedule.after(self._network.delay(), lambda: self.broken(link))
+
+
+def kinds(frame: Frame) -> list[str]:
+    """What a frame shows of the ways of the protocol."""
+    if not frame.facts:
+        return ["heartbeat"]
+    found = ["frame"]
+    if frame.base < frame.sequence - 1:
+        found.append("retransmission")
+    rows = {fact.query for fact in frame.facts if isinstance(fact, Subscribed) and fact.columns}
+    whole = {fact.query for fact in frame.facts if isinstance(fact, Snapshot)}
+    if rows - whole:
+        found.append("resumed without a snapshot")
+    if whole - rows:
+        found.append("snapshot in place of a backlog")
+    if any(isinstance(fact, Suspended) for fact in frame.facts):
+        found.append("suspended")
+    if any(isinstance(fact, Subscribed) and fact.epoch for fact in frame.facts):
+        found.append("under a new plan")
+    return found

@@ -5,12 +5,16 @@
 (True, True)
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from slackwater.lab.invariants import Violation
 from slackwater.lab.world import Setting, World
+
+_ADDRESS = re.compile(r"<msgspec\.Raw object at 0x[0-9a-f]+>")
+"""Where something lies in memory is not part of a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +36,7 @@ def run(seed: int, setting: Setting | None = None, trace: list[str] | None = Non
 
     def note(now: int, who: str, what: object) -> None:
         if trace is not None:
-            trace.append(f"{now / 1e6:10.6f}  {who:10}  {what}")
+            trace.append(f"{now / 1e6:10.6f}  {who:10}  {_ADDRESS.sub('<encoded rows>', str(what))}")
 
     world = World(seed, setting or Setting(), None if trace is None else note)
     violation = None

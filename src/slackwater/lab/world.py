@@ -41,7 +41,7 @@ class Setting:
     nodes: int = 3
     clients: int = 5
     changes: int = 200
-    chaos: int = 8 * _SECOND
+    chaos: int = 6 * _SECOND
     """How long things go wrong."""
     server: type[ServerState] = ServerState
     client: type[ClientState] = ClientState

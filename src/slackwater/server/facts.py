@@ -66,6 +66,6 @@ def projected(rows: pa.RecordBatch, names: Sequence[str]) -> list[WireRow]:
 
 def _plain(column: pa.Array) -> list[WireScalar]:
     if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.int64())
+        column = column.view(pa.int64())
     values: list[WireScalar] = column.to_pylist()
     return values

@@ -1,0 +1,279 @@
+"""Bugs put in on purpose, each in a few lines: what a simulation is worth is what it finds."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from slackwater.client.held import Held
+from slackwater.client.state import ClientState
+from slackwater.core.query import Aggregate
+from slackwater.dissemination.messages import Delete, Fact, Frame, Subscribed, Upsert, WireRow
+from slackwater.lab.host import PlainHost
+from slackwater.lab.workload import PlainLabEngine
+from slackwater.lab.world import Setting
+from slackwater.log import Entry, Registered
+from slackwater.server.events import Event, QueryRegistered, QueryUnregistered
+from slackwater.server.queries import Kept
+from slackwater.server.session import Session
+from slackwater.server.state import ServerState
+from slackwater.server.store import Registration
+from slackwater.server.subscriptions import Subscriptions
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A world in which everything is right but one thing."""
+
+    name: str
+    setting: Setting
+    begin: int = 0
+    """The seed to begin with, for bugs that few worlds show; all others are tried after it."""
+
+
+def _server(session: type[Session] = Session, desk: type[Subscriptions] = Subscriptions) -> Setting:
+    class Planted(ServerState):
+        session_class = session
+        subscriptions_class = desk
+
+    return Setting(server=Planted, engine=PlainLabEngine)
+
+
+def _client(state: type[ClientState] = ClientState, holds: type[Held] = Held) -> Setting:
+    class Planted(state):  # type: ignore[valid-type, misc]
+        held_class = holds
+
+    return Setting(client=Planted, engine=PlainLabEngine)
+
+
+def _host(host: Callable[[], PlainHost]) -> Setting:
+    class Planted(PlainLabEngine):
+        def __init__(self) -> None:
+            super().__init__()
+            self.host = host()
+
+    return Setting(engine=Planted)
+
+
+# Processing.
+
+
+class AgainstTheLastSample(PlainHost):
+    """A slow drift is never reported: each step of it is within the bound of the one before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._samples: dict[int, float | None] = {}
+
+    def _must_say(self, kept: Any, query: Aggregate) -> bool:
+        truth = self._truth(kept)
+        sample = self._samples.get(id(kept), kept.said)
+        self._samples[id(kept)] = truth
+        if truth is None or sample is None:
+            return truth is not sample
+        return not query.bound.holds(sample, truth)
+
+
+class LatePlanTaken(PlainLabEngine):
+    """A plan that is not newer replaces the one that is in force."""
+
+    def _register(self, record: Registered, entry: Entry) -> Event | None:
+        if record.number is not None and record.number in self.registrations:
+            query = self.bind(record.text)[0]
+            self.host.register(record.number, query, entry.end)
+            self.registrations[record.number] = Registration(
+                record.number, record.owner, record.name, record.text, entry.first, record.epoch
+            )
+            return self._event(self.registrations[record.number])
+        return super()._register(record, entry)
+
+
+# The node.
+
+
+class AcknowledgedMore(Session):
+    """An acknowledgement is taken for all that was sent: what was lost is never sent again."""
+
+    def acknowledge(self, sequence: int) -> None:
+        super().acknowledge(self.sequence)
+
+
+class _HeartbeatsWhileBlocked(Session):
+    said_as_of = 0
+
+    def frame(self, as_of: int, now: int, whole: Callable[[int], Iterable[Fact]], *, heartbeat: bool) -> Frame | None:
+        if self.opened and self.blocked and heartbeat and as_of >= self.after:
+            return self._frame(self.sequence, self.stamp(as_of), now, ())
+        frame = super().frame(as_of, now, whole, heartbeat=heartbeat)
+        self.said_as_of = as_of if frame is not None else self.said_as_of
+        return frame
+
+    def stamp(self, as_of: int) -> int:
+        return as_of
+
+
+class RenewedWhileHoldingBack(_HeartbeatsWhileBlocked):
+    """The lease goes on, and with it the certainty, while the client is told nothing new."""
+
+    def stamp(self, as_of: int) -> int:
+        return self.said_as_of
+
+
+class StampedTooEarly(_HeartbeatsWhileBlocked):
+    """A position is claimed before all facts up to it were sent."""
+
+
+class DeletesForgotten(Session):
+    """What left while the client was slow stays for ever."""
+
+    def hold(self, fact: Fact) -> None:
+        if not (self.blocked and isinstance(fact, Delete)):
+            super().hold(fact)
+
+
+class PlanIgnoredByNode(Subscriptions):
+    """Sessions go on under the plan they began with."""
+
+    def registered(self, event: QueryRegistered, now: int) -> None:
+        if self.queries.get(event.number) is None:
+            super().registered(event, now)
+
+
+class ResumedFromAnywhere(Subscriptions):
+    """Rows are resumed from positions in the middle of a step of this node."""
+
+    def _since(self, kept: Kept, held: int | None) -> list[Fact] | None:
+        if held is not None:
+            self._ends[held] = None
+        return super()._since(kept, held)
+
+
+class AttachedInTheMiddle(Subscriptions):
+    """Answers from the end of a step are given out as of its beginning."""
+
+    @property
+    def in_step(self) -> bool:
+        return False
+
+
+class DroppedInSilence(Subscriptions):
+    """Who listens to a query that is dropped is not told."""
+
+    def unregistered(self, event: QueryUnregistered, now: int) -> None:
+        kept = self.queries.get(event.number)
+        for session in [] if kept is None else kept.sessions.values():
+            session.references.pop(event.number)
+        if kept is not None:
+            kept.sessions.clear()
+        super().unregistered(event, now)
+
+
+class DroppedForEver(Subscriptions):
+    """Every node drops what it once registered whenever nobody wants it there, also if another node wants it."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._ever: set[str] = set()
+
+    def _asked_for(self, event: QueryRegistered) -> bool:
+        if self._asked[event.text]:
+            self._ever.add(event.text)
+        return event.text in self._ever
+
+
+class NotAskedAgain(Subscriptions):
+    """A registration that does not reach the log is waited for in vain."""
+
+    def _register(self, text: str, name: str | None, owner: str, query: Any, now: int) -> None:
+        if query is not None:
+            super()._register(text, name, owner, query, now)
+
+
+class BehindTheClient(Session):
+    """A node that is behind sends what it has."""
+
+    def may_send(self, position: int) -> bool:
+        return self.opened and not self.blocked
+
+
+class TakesOlder(ClientState):
+    """And a client takes it."""
+
+    def goes_back(self, frame: Frame, seen: int) -> bool:
+        return False
+
+
+# The client.
+
+
+class PlanIgnored(Held):
+    """A new plan of a known query is no news, and facts are taken under whichever."""
+
+    def describe(self, fact: Subscribed) -> bool:
+        if self.description is not None and fact.query == self.query:
+            fact = self.description
+        return super().describe(fact)
+
+    def under(self, epoch: int) -> bool:
+        return True
+
+
+class SnapshotAdded(Held):
+    """A snapshot adds rows and takes none away."""
+
+    def apply_all(self, rows: Iterable[tuple[WireRow, WireRow]]) -> None:
+        for key, row in rows:
+            self.apply_row(Upsert(0, 0, key, row))
+
+
+class AnySession(ClientState):
+    """Frames of an earlier session are applied to this one."""
+
+    def of_this_session(self, frame: Frame) -> bool:
+        return True
+
+
+class LeaseFromArrival(ClientState):
+    """The time that a frame was under way is added to the lease."""
+
+    def lease_end(self, frame: Frame, now: int) -> int:
+        return now + self._lease
+
+
+class LeaseNeverEnds(ClientState):
+    """Once certain, always certain."""
+
+    def lease_end(self, frame: Frame, now: int) -> int:
+        return now + 10**12
+
+
+class GapsIgnored(ClientState):
+    """A frame is applied although the one before it is missing."""
+
+    def _frame(self, frame: Frame, now: int, out: list[Any]) -> None:
+        super()._frame(Frame(frame.session, 0, frame.sequence, frame.as_of, frame.heard, frame.facts), now, out)
+
+
+PLANTED = (
+    Planted("the bound is checked against the last sample", _host(AgainstTheLastSample)),
+    Planted("a late plan is taken", Setting(engine=LatePlanTaken)),
+    Planted("an acknowledgement is taken for more than it says", _server(AcknowledgedMore)),
+    Planted("the lease is renewed while facts are held back", _server(RenewedWhileHoldingBack)),
+    Planted("a position is stamped before all facts are in", _server(StampedTooEarly)),
+    Planted("deletes are forgotten while a client is slow", _server(DeletesForgotten)),
+    Planted("the node ignores a new plan", _server(desk=PlanIgnoredByNode)),
+    Planted("rows are resumed from the middle of a step", _server(desk=ResumedFromAnywhere), 113),
+    Planted("an answer is given out in the middle of a step", _server(desk=AttachedInTheMiddle)),
+    Planted("a dropped query is not suspended", _server(desk=DroppedInSilence)),
+    Planted("two nodes drop and register a query in turn", _server(desk=DroppedForEver)),
+    Planted("a lost registration is not asked for again", _server(desk=NotAskedAgain)),
+    Planted(
+        "a node behind the client is believed",
+        Setting(server=_server(BehindTheClient).server, client=TakesOlder, engine=PlainLabEngine),
+    ),
+    Planted("the client ignores the epoch", _client(holds=PlanIgnored)),
+    Planted("a snapshot takes no rows away", _client(holds=SnapshotAdded)),
+    Planted("frames of another session are applied", _client(AnySession), 59),
+    Planted("the lease begins when a frame arrives", _client(LeaseFromArrival)),
+    Planted("the lease never ends", _client(LeaseNeverEnds)),
+    Planted("a missing frame is passed over", _client(GapsIgnored)),
+)
