@@ -19,11 +19,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from slackwater.core.arrow import EVENT_TIME, OPERATION, SEQUENCE, SOURCE, update_schema
 from slackwater.core.errors import SchemaError, StoreError
 from slackwater.core.schema import TableSchema
-from slackwater.core.types import Key
+from slackwater.core.types import DataType, Key
 from slackwater.core.update import Operation
 from slackwater.kernels.ranks import settle
 from slackwater.processing import state
@@ -130,7 +131,7 @@ class LatestTable:
             changed |= had & has & ((old_valid != valid) | (valid & old_valid & (column.values[winners] != values)))
 
         slots, chosen, had, has = winners[changed], chosen[changed], had[changed], has[changed]
-        before = self._read(slots)
+        before = self._read(slots, self._keys_in(batch, chosen, slots))
         stays, goes = slots[has], slots[~has]
         for place, (values, valid) in cells.items():
             self._columns[place].write(stays, values[changed][has], valid[changed][has])
@@ -139,7 +140,8 @@ class LatestTable:
         self._there[slots] = has
         if len(slots):
             self._rows = None
-        return Changes(self._schema.name, slots, had, has, before, self._read(slots, before), self._times[slots])
+        keys = {place: before.column(place) for place in self._key_places}
+        return Changes(self._schema.name, slots, had, has, before, self._read(slots, keys), self._times[slots])
 
     def snapshot(self) -> bytes:
         """The whole state."""
@@ -253,6 +255,10 @@ class LatestTable:
         return winners, chosen
 
     def _source_codes(self, column: pa.Array) -> Integers:
+        # A batch is usually of one source that is known; asking whether that is so is cheaper than encoding.
+        code = self._sources.get(column[0].as_py()) if len(column) else None
+        if code is not None and pc.all(pc.equal(column, column[0])).as_py():
+            return np.full(len(column), code)
         encoded = column.dictionary_encode()
         names = encoded.dictionary.to_pylist()
         count = len(self._sources)
@@ -282,10 +288,17 @@ class LatestTable:
             column.grow(room)
         self._room = room
 
-    def _read(self, slots: Integers, like: pa.RecordBatch | None = None) -> pa.RecordBatch:
-        """The rows of these slots; `like` are earlier ones of the same slots, whose keys need not be made again."""
-        columns = [column.read(slots) for column in self._columns] if like is None else list(like.columns)
-        if like is not None:
-            for place in self._value_places:
-                columns[place] = self._columns[place].read(slots)
+    def _keys_in(self, batch: pa.RecordBatch, chosen: Integers, slots: Integers) -> dict[int, pa.Array]:
+        """The key columns of some slots, of which a batch has rows: texts are cheaper to take from there."""
+        return {
+            place: batch.column(place).take(pa.array(chosen)) if column.kind is DataType.TEXT else column.read(slots)
+            for place, column in ((place, self._columns[place]) for place in self._key_places)
+        }
+
+    def _read(self, slots: Integers, keys: dict[int, pa.Array] | None = None) -> pa.RecordBatch:
+        """The rows of these slots; `keys` are their key columns, where they are at hand."""
+        at_hand = keys or {}
+        columns = [
+            at_hand[place] if place in at_hand else column.read(slots) for place, column in enumerate(self._columns)
+        ]
         return pa.RecordBatch.from_arrays(columns, schema=self._rows_layout)
