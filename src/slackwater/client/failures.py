@@ -59,7 +59,7 @@ def of_answer(status: int, body: bytes, address: str) -> SlackwaterError:
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         said = {}
     code, message = said.get("error"), said.get("message")
-    if not isinstance(code, str) or not isinstance(message, str):
+    if not isinstance(code, str) or not isinstance(message, str) or not message:
         return Misunderstood(
             f"{address} answered with status {status} and not as a Slackwater server does: check the address"
         )

@@ -6,6 +6,7 @@ web server a connection that overflows, or that closes, is left to that server t
 """
 
 import asyncio
+import socket
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,13 @@ class HeldProtocol(WebSocketsSansIOProtocol):
     """uvicorn's WebSocket, whose application may drop the socket."""
 
     _hold: Hold | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Send small messages at once; asyncio sees to it only where the listening socket was made for TCP by name."""
+        super().connection_made(transport)
+        carrier = transport.get_extra_info("socket")
+        if carrier is not None and carrier.family in (socket.AF_INET, socket.AF_INET6):
+            carrier.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def handle_connect(self, event: "Request") -> None:
         """Add the hold to what the application is told; its task begins after this returns."""
