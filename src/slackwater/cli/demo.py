@@ -1,147 +1,86 @@
-"""`slackwater demo`: a made-up market through admission into a real log and on through Spark, watched live.
+"""`slackwater demo`: a made-up market, a server, Spark and ten clients, watched live.
 
-The generator's rows pass admission into a log on disk. Spark takes the log into latest, history and quarantine; a
-reader that follows the log keeps the latest prices and statistics of every symbol. To show what admission does, a few
-rows are spoilt on purpose and a few batches sent twice; the table counts them. What is shown is read back from the
-log and from what Spark keeps, not from the generator.
+    generator ─▶ server: admission, log, operators ─▶ ten clients
+                              └─▶ Spark: latest, history
+
+All of it are real processes under `slackwater up`. Each client holds a portfolio and wants to know its worth within a
+bound. The table shows what was sent to them, what others would have sent, and how far from the truth anybody was. To
+show what admission does, a few rows are spoilt on purpose and a few batches sent twice.
 """
 
+import asyncio
 import importlib.util
-import statistics
+import json
+import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.columns import Columns
-from rich.console import Group
-from rich.live import Live
-from rich.table import Table
-from rich.text import Text
 
-from slackwater.cli.output import AsJson, console, need_node, need_spark, plain, print_json, table
-from slackwater.core.types import Instant, Position, moment
+from slackwater.cli.demo_screen import Screen, Shown
+from slackwater.cli.output import AsJson, console, need_node, need_spark, plain, print_json
+from slackwater.core.errors import SlackwaterError
+from slackwater.core.types import Position
 from slackwater.wallclock import WallClock
 
 if TYPE_CHECKING:
+    from slackwater.client import Client, Subscription
     from slackwater.core.arrival import Arrival
-    from slackwater.intake import Receipt
-    from slackwater.log import Log
-    from slackwater.pipeline.stream import Pipeline, Progress
-    from slackwater.statistics import Statistics
+    from slackwater.lab.audience import Audience, Portfolio
+    from slackwater.server.feeding import Feed
 
-SHOWN, COLUMNS = 12, 4
+CLIENTS = 10
+HOLDINGS = 10
 SPOILT_EVERY = 1_000
 REPEATED_EVERY = 20
-_REDRAWN_EVERY = 0.25
-_TOLD_EVERY = 5.0
-_PATIENCE = 30.0
-_BEGINNING = Position(0)
+_LOOK_EVERY = 0.05
+_PATIENCE = 60.0
+_DEPLOYMENT = "slackwater.toml"
 
 
 @dataclass(slots=True)
-class Latest:
-    """The latest price of every symbol, folded from the log: the greatest (event time, source, sequence) wins."""
+class _Market:
+    """The sender: rows over a rough line to the server, and what is true after each of them."""
 
-    ranks: dict[str, tuple[int, str, int]] = field(default_factory=dict)
+    feed: "Feed"
+    arrivals: "Iterator[Arrival]"
     prices: dict[str, float] = field(default_factory=dict)
-    statistics: "Statistics | None" = None
-    before: dict[str, float] = field(default_factory=dict)
-    position: Position = _BEGINNING
+    stopping: threading.Event = field(default_factory=threading.Event)
 
-    def follow(self, log: "Log") -> None:
-        """Read what is new in the log."""
-        from slackwater.core.arrow import EVENT_TIME, SEQUENCE, SOURCE
-        from slackwater.log import Updates
-        from slackwater.statistics import Ticks
+    def send_one(self) -> tuple[dict[str, float], int] | None:
+        """Send one batch; the prices that hold now, and from which position on."""
+        arrival = next(self.arrivals, None)
+        if arrival is None:
+            return None
+        refused = self.feed.fed.quarantined
+        self.feed.send([arrival])
+        fed = self.feed.fed
+        symbols = arrival.batch.column("symbol").to_pylist()
+        prices = arrival.batch.column("price").to_pylist()
+        moved = {symbol: price for symbol, price in zip(symbols, prices, strict=True) if price == price}
+        self.prices |= moved
+        # Rows that were refused stand behind those that were accepted.
+        return moved, fed.position - (fed.quarantined - refused)
 
-        end = log.end
-        for entry in log.read(self.position, end):
-            if not isinstance(entry.record, Updates):
-                continue
-            batch = entry.record.batch
-            if self.statistics is not None:
-                self.statistics.update(Ticks.from_arrow(batch, "symbol", EVENT_TIME, "price"))
-            columns = (
-                batch.column("symbol"),
-                batch.column("price"),
-                batch.column(EVENT_TIME).cast("int64"),
-                batch.column(SOURCE),
-                batch.column(SEQUENCE),
-            )
-            for symbol, price, *rank in zip(*(column.to_pylist() for column in columns), strict=True):
-                if tuple(rank) > self.ranks.get(symbol, (0, "", -1)):
-                    self.ranks[symbol] = (rank[0], rank[1], rank[2])
-                    self.before[symbol] = self.prices.get(symbol, price)
-                    self.prices[symbol] = price
-        self.position = end
-
-
-@dataclass(slots=True)
-class Kept:
-    """What Spark has taken in so far."""
-
-    position: int = 0
-    milliseconds: list[float] = field(default_factory=list)
-    latest: int | None = None
-    history: int | None = None
-    agrees: bool | None = None
-
-    def took(self, progress: "Progress") -> None:
-        """Note one micro-batch."""
-        self.position = progress.position
-        self.milliseconds.append(1000 * (progress.seconds - progress.settling))
-
-    @property
-    def median(self) -> float:
-        """Of the last micro-batches, the first ones being slower."""
-        return statistics.median(self.milliseconds[-100:]) if self.milliseconds else 0.0
-
-    def compare(self, folder: Path, latest: Latest) -> None:
-        """Read what is kept and compare it with what the log says."""
-        from slackwater.pipeline.snapshot import read_history, read_latest
-
-        rows = read_latest(folder, "quotes")
-        kept = dict(zip(rows.column("symbol").to_pylist(), rows.column("price").to_pylist(), strict=True))
-        self.latest, self.agrees = len(kept), kept == latest.prices
-        self.history = read_history(folder, "quotes").count_rows()
-
-
-@dataclass(slots=True)
-class Totals:
-    """What has been counted since the beginning."""
-
-    started: float
-    accepted: int = 0
-    quarantined: int = 0
-    repeats: int = 0
-    appends: int = 0
-    position: int = 0
-    size: int = 0
-    ended: float | None = None
-
-    def add(self, receipt: "Receipt") -> None:
-        """Count one append."""
-        self.accepted += receipt.accepted
-        self.quarantined += receipt.quarantined
-        self.repeats += receipt.repeats
-        self.appends += 1
-        self.position = receipt.position
-
-    @property
-    def seconds(self) -> float:
-        """How long it has been running."""
-        return max((self.ended or time.monotonic()) - self.started, 1e-9)
+    def send_all(self, loop: asyncio.AbstractEventLoop, audience: "Audience") -> None:
+        """Send until there is no more, or until told to stop."""
+        while not self.stopping.is_set() and (sent := self.send_one()) is not None:
+            loop.call_soon_threadsafe(audience.sent, *sent)
 
 
 def demo(
     seconds: Annotated[float | None, typer.Option("--for", min=0, help="End after so many seconds.")] = None,
-    items: Annotated[int, typer.Option("--items", min=1, max=10_000, help="How many shares.")] = 100,
-    rate: Annotated[float, typer.Option("--rate", min=1, max=1e6, help="Updates a second.")] = 5_000,
+    items: Annotated[int, typer.Option("--items", min=2, max=10_000, help="How many shares.")] = 100,
+    rate: Annotated[float, typer.Option("--rate", min=1, max=1e5, help="Updates a second.")] = 5_000,
+    within: Annotated[
+        float, typer.Option("--within", min=1e-6, max=100, help="The bound, in percent of a portfolio's worth.")
+    ] = 0.25,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Another seed, another market.")] = 1,
     spark: Annotated[bool | None, typer.Option("--spark/--no-spark", help="[default: where it is installed]")] = None,
     folder: Annotated[
@@ -149,87 +88,224 @@ def demo(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Watch a made-up market pass admission into a log and on through Spark. Ctrl-C, or --for SECONDS, ends it."""
+    """Watch ten clients follow a made-up market within their bounds. Ctrl-C, or --for SECONDS, ends it."""
     need_node()
     if spark is None:
         spark = importlib.util.find_spec("pyspark") is not None
     elif spark:
         need_spark()
-    from slackwater.intake import MEMORY_FILE, Intake
-    from slackwater.log import LocalLog
-    from slackwater.sources import Market, Pace, Replay
-    from slackwater.statistics import Statistics
-
-    clock = WallClock()
-    with ExitStack() as stack:
-        path = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="slackwater-demo-")))
-        log = stack.enter_context(LocalLog(path / "log"))
-        intake = stack.enter_context(Intake(log, clock, memory=path / "log" / MEMORY_FILE))
-        kept = Kept()
-        pipeline = stack.enter_context(_pipeline(path, kept, quiet=as_json)) if spark else None
-        # Event time starts now, so every run is a source of its own and nothing is a repeat of the run before.
-        market = Market(items=items, seed=seed, start=clock.now(), tick=round(items / rate * 1_000_000), table="quotes")
-        intake.define(market.schema)
-        reader = stack.enter_context(LocalLog(path / "log", read_only=True))
-        latest = Latest(position=reader.end, statistics=Statistics("quotes", "price"))
-        totals = Totals(time.monotonic())
-        screen = stack.enter_context(_Screen(quiet=as_json))
-        try:
-            for arrival in _rough(Replay(market, clock, Pace(speed=1.0), seconds=seconds).arrivals()):
-                totals.add(intake.take([arrival]))
-                if screen.due():
-                    latest.follow(reader)
-                    totals.size = sum(span.size for span in log.spans)
-                    screen.show(totals, latest, kept if pipeline else None)
-        except KeyboardInterrupt:
-            pass
-        totals.ended = time.monotonic()
-        latest.follow(reader)
-        totals.size = sum(span.size for span in log.spans)
-        if pipeline is not None:
-            _catch_up(pipeline, log.end)
-            pipeline.stop()
-            kept.position = pipeline.position
-            kept.compare(path / "kept", latest)
-        screen.show(totals, latest, kept if pipeline else None)
+    with tempfile.TemporaryDirectory(prefix="slackwater-demo-") as temporary:
+        path = (folder or Path(temporary)).absolute()
+        path.mkdir(parents=True, exist_ok=True)
+        (path / _DEPLOYMENT).write_text("[server]\nport = 0\n" + ("\n[pipeline]\n" if spark else ""))
+        run = _Run(path, seconds, items, rate, within / 100, seed, spark)
+        with Screen(quiet=as_json) as screen:
+            asyncio.run(run.watch(screen))
     if as_json:
-        print_json(_summary(totals, latest, kept if spark else None))
+        print_json(run.shown.summary())
         return
-    console.print(
-        f"{totals.accepted:,} updates in {totals.seconds:.0f} s into a log of {totals.position:,} positions, "
-        f"{totals.quarantined:,} rows quarantined, {totals.repeats:,} repeats left out"
-    )
-    if spark:
-        agrees = "agrees with the log" if kept.agrees else "[bold red]does not agree with the log[/]"
-        console.print(
-            f"Spark kept {kept.latest:,} latest rows and {kept.history:,} rows of history up to position "
-            f"{kept.position:,} in {len(kept.milliseconds)} micro-batches (median {kept.median:.0f} ms); "
-            f"latest {agrees}"
-        )
+    for line in run.shown.told():
+        console.print(line)
     if folder:
         console.print(f"log and tables are in {plain(folder)}")
 
 
-@contextmanager
-def _pipeline(path: Path, kept: Kept, *, quiet: bool) -> "Iterator[Pipeline]":
-    """Spark, following the log until it is stopped."""
-    from slackwater.pipeline.session import build_session
-    from slackwater.pipeline.stream import run_pipeline
+@dataclass(slots=True)
+class _Run:
+    """One demonstration."""
 
-    with nullcontext() if quiet else console.status("starting Spark"):
-        session = build_session("local[2]")
+    path: Path
+    seconds: float | None
+    items: int
+    rate: float
+    within: float
+    seed: int
+    spark: bool
+    shown: Shown = field(init=False)
+
+    async def watch(self, screen: Screen) -> None:
+        """Start everything, watch, stop everything."""
+        async with AsyncExitStack() as stack:
+            screen.say("starting the server" + (" and Spark" if self.spark else ""))
+            url = await stack.enter_async_context(_deployment(self.path))
+            market = self._market(url)
+            stack.callback(market.feed.close)
+            if self.spark:
+                screen.say("waiting for Spark")
+                await self._kept(1)
+            began = time.monotonic()
+            first = await asyncio.to_thread(market.send_one)
+            assert first is not None, "a market has a first tick"
+            audience, portfolios = self._audience(market.prices, first[1])
+            clients, subscriptions = await _subscribed(stack, url, portfolios)
+            self.shown = Shown(portfolios, audience, self.spark, began)
+            await self._run(market, clients, subscriptions, screen)
+
+    def _market(self, url: str) -> _Market:
+        from slackwater.server.feeding import Feed
+        from slackwater.sources import Market, Pace, Replay
+
+        clock = WallClock()
+        # Event time starts now, so every run is a source of its own and nothing is a repeat of the run before.
+        market = Market(
+            items=self.items,
+            seed=self.seed,
+            start=clock.now(),
+            tick=round(self.items / self.rate * 1_000_000),
+            table="quotes",
+        )
+        feed = Feed(lambda: url)
+        feed.define(market.schema)
+        return _Market(feed, _rough(Replay(market, clock, Pace(speed=1.0), seconds=self.seconds).arrivals()))
+
+    def _audience(self, prices: dict[str, float], position: int) -> "tuple[Audience, list[Portfolio]]":
+        from slackwater.lab.audience import Audience, portfolios
+
+        made = portfolios(prices, CLIENTS, HOLDINGS, self.within, self.seed)
+        return Audience(made, dict(prices), position), made
+
+    async def _run(
+        self, market: _Market, clients: "list[Client]", subscriptions: "list[Subscription]", screen: Screen
+    ) -> None:
+        shown = self.shown
+        sending = asyncio.create_task(asyncio.to_thread(market.send_all, asyncio.get_running_loop(), shown.audience))
+        statistics = _Following(self.path / "server" / "log")
+        try:
+            while not sending.done():
+                _look(shown.audience, subscriptions)
+                if screen.due():
+                    shown.fed = market.feed.fed
+                    shown.messages = await _messages(clients[0], subscriptions)
+                    shown.movement = await asyncio.to_thread(statistics.follow)
+                    shown.kept = await self._kept(0)
+                    screen.show(shown)
+                await asyncio.sleep(_LOOK_EVERY)
+        except asyncio.CancelledError:
+            # Ctrl-C: what has been seen so far is told as at any other end.
+            task = asyncio.current_task()
+            assert task is not None
+            task.uncancel()
+        finally:
+            market.stopping.set()
+        await sending
+        shown.ended = time.monotonic()
+        shown.fed = market.feed.fed
+        for subscription in subscriptions:
+            await subscription.reached(shown.fed.position, _PATIENCE)
+        _look(shown.audience, subscriptions)
+        shown.messages = await _messages(clients[0], subscriptions)
+        shown.movement = await asyncio.to_thread(statistics.follow)
+        if self.spark:
+            shown.kept = await self._kept(shown.fed.position)
+            await asyncio.to_thread(shown.compare, self.path / "kept", market.prices)
+        screen.show(shown)
+
+    async def _kept(self, position: int) -> int:
+        """How far Spark is; waits until it has come to a position."""
+        from slackwater.pipeline.manifest import read_state
+
+        give_up = time.monotonic() + _PATIENCE
+        while self.spark:
+            state = read_state(self.path / "kept")
+            if state is not None and state.position >= position:
+                return int(state.position)
+            if time.monotonic() > give_up:
+                return 0 if state is None else int(state.position)
+            if position == 0:
+                break
+            await asyncio.sleep(0.1)
+        return 0
+
+
+class _Following:
+    """Statistics of the prices, from the log as it grows."""
+
+    def __init__(self, log: Path) -> None:
+        from slackwater.log import LocalLog
+        from slackwater.statistics import Statistics
+
+        self._log = LocalLog(log, read_only=True)
+        self._position = Position(self._log.start)
+        self._statistics: Statistics = Statistics("quotes", "price")
+
+    def follow(self) -> dict[str, float]:
+        """Read on; how much each symbol has moved so far."""
+        from slackwater.core.arrow import EVENT_TIME
+        from slackwater.log import Updates
+        from slackwater.statistics import Ticks
+
+        end = self._log.end
+        for entry in self._log.read(self._position, end):
+            if isinstance(entry.record, Updates):
+                self._statistics.update(Ticks.from_arrow(entry.record.batch, "symbol", EVENT_TIME, "price"))
+        self._position = end
+        movement = self._statistics.movement.value()
+        return dict(zip(movement.items, movement.sumdiff.tolist(), strict=True))
+
+
+@asynccontextmanager
+async def _deployment(path: Path) -> AsyncIterator[str]:
+    """`slackwater up` as a process of its own; gives the server's address."""
+    up = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "slackwater", "up", str(path / _DEPLOYMENT), "--json"),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        # Ctrl-C is for us: it is stopped when we are done with it.
+        start_new_session=True,
+    )
+    said: list[str] = []
+    assert up.stderr is not None
+    assert up.stdout is not None
+    complaints = asyncio.create_task(_collected(up.stderr, said))
+    events = complaints
     try:
-        with run_pipeline(path / "log", path / "kept", session, progress=kept.took) as pipeline:
-            yield pipeline
+        async for line in up.stdout:
+            event = json.loads(line)
+            if event["event"] == "listening" and event["process"] == "server":
+                break
+        else:
+            raise SlackwaterError("the server did not start: " + " · ".join(said[-5:]))
+        events = asyncio.create_task(_collected(up.stdout, []))
+        yield event["url"]
     finally:
-        session.stop()
+        # Once: a second time could reap the process behind the event loop's back.
+        up.terminate()
+        await up.wait()
+        await asyncio.gather(complaints, events)
 
 
-def _catch_up(pipeline: "Pipeline", end: Position) -> None:
-    """Give Spark the time to take in what is in the log."""
-    give_up = time.monotonic() + _PATIENCE
-    while pipeline.running and pipeline.position < end and time.monotonic() < give_up:
-        time.sleep(0.05)
+async def _collected(stream: asyncio.StreamReader, lines: list[str]) -> None:
+    async for line in stream:
+        lines.append(line.decode(errors="replace").rstrip())
+        del lines[:-100]
+
+
+async def _subscribed(
+    stack: AsyncExitStack, url: str, portfolios: "list[Portfolio]"
+) -> "tuple[list[Client], list[Subscription]]":
+    """A client for each portfolio, each with a connection of its own."""
+    from slackwater.client import connect
+
+    clients, subscriptions = [], []
+    for portfolio in portfolios:
+        client = await stack.enter_async_context(connect(url))
+        clients.append(client)
+        subscriptions.append(await client.subscribe(portfolio.sql).ready(_PATIENCE))
+    return clients, subscriptions
+
+
+def _look(audience: "Audience", subscriptions: "list[Subscription]") -> None:
+    for client, subscription in enumerate(subscriptions):
+        shown = subscription.shown
+        audience.shown(client, shown.value, shown.as_of, certain=shown.certain)
+    audience.judge()
+
+
+async def _messages(client: "Client", subscriptions: "list[Subscription]") -> list[int]:
+    """What the server has said to each of them so far."""
+    said = {one.number: one.notifications for one in await client.subscriptions()}
+    return [said.get(-1 if (number := one.shown.query) is None else number, 0) for one in subscriptions]
 
 
 def _rough(arrivals: "Iterator[Arrival]") -> "Iterator[Arrival]":
@@ -245,110 +321,7 @@ def _rough(arrivals: "Iterator[Arrival]") -> "Iterator[Arrival]":
         spoilt = pa.array(numbers % SPOILT_EVERY == SPOILT_EVERY - 1)
         place = batch.schema.get_field_index("price")
         prices = pc.if_else(spoilt, float("nan"), batch.column(place))
-        yield replace(arrival, batch=batch.set_column(place, "price", prices))
+        rough = replace(arrival, batch=batch.set_column(place, "price", prices))
+        yield rough
         if ordinal % REPEATED_EVERY == REPEATED_EVERY - 1:
-            yield arrival
-
-
-class _Screen:
-    """A live table on a terminal, a line now and then elsewhere, nothing when quiet."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self._live = Live(console=console, auto_refresh=False) if console.is_terminal and not quiet else None
-        self._quiet = quiet
-        self._next = 0.0
-
-    def __enter__(self) -> "_Screen":
-        if self._live:
-            self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._live:
-            self._live.stop()
-
-    def due(self) -> bool:
-        """Whether it is time to draw again."""
-        return time.monotonic() >= self._next
-
-    def show(self, totals: Totals, latest: Latest, kept: Kept | None) -> None:
-        """Draw."""
-        if self._live:
-            self._next = time.monotonic() + _REDRAWN_EVERY
-            self._live.update(_drawn(totals, latest, kept), refresh=True)
-        elif not self._quiet:
-            self._next = time.monotonic() + _TOLD_EVERY
-            console.print(
-                f"{totals.seconds:6.1f} s  {totals.accepted / totals.seconds:9,.0f} updates/s  "
-                f"position {totals.position:,}  {totals.quarantined:,} quarantined  {totals.repeats:,} repeats"
-                + (f"  Spark at {kept.position:,}, {kept.median:.0f} ms a batch" if kept else "")
-            )
-
-
-def _drawn(totals: Totals, latest: Latest, kept: Kept | None) -> Group:
-    rates = table("generator → admission → log", "", "total", "a second", numbers=(1, 2))
-    for name, count in (
-        ("updates accepted", totals.accepted),
-        ("quarantined (spoilt on purpose)", totals.quarantined),
-        ("repeats left out (sent twice on purpose)", totals.repeats),
-        ("durable appends", totals.appends),
-        ("bytes in the log", totals.size),
-    ):
-        rates.add_row(name, f"{count:,}", f"{count / totals.seconds:,.1f}")
-    if kept is not None:
-        behind = totals.position - kept.position
-        rates.add_row(f"taken in by Spark ({kept.median:.0f} ms a micro-batch)", f"{kept.position:,}", f"−{behind:,}")
-    title = Text(f"latest of {len(latest.prices)} symbols, read back from the log", "bold")
-    symbols = sorted(latest.prices)[: SHOWN * COLUMNS]
-    stacks = [_stack(symbols[first : first + SHOWN], latest) for first in range(0, len(symbols), SHOWN)]
-    newest = max((rank[0] for rank in latest.ranks.values()), default=None)
-    when = "" if newest is None else f" · newest event {moment(Instant(newest)):%H:%M:%S.%f}"[:-3] + " UTC"
-    moving = _moving(latest)
-    foot = Text(f"{totals.seconds:.0f} s · log position {totals.position:,}{when} · Ctrl-C ends", "dim")
-    return Group(rates, Text(""), title, Columns(stacks, padding=(0, 4)), Text(""), moving, foot)
-
-
-def _moving(latest: Latest) -> Text:
-    """The symbols that move most, by their statistics so far."""
-    if latest.statistics is None or not latest.prices:
-        return Text("")
-    movement = latest.statistics.movement.value()
-    most = sorted(range(len(movement.items)), key=lambda place: -movement.sumdiff[place])[:5]
-    told = ", ".join(f"{movement.items[place]} (sumdiff {movement.sumdiff[place]:,.1f})" for place in most)
-    return Text(f"moving most: {told}")
-
-
-def _stack(symbols: list[str], latest: Latest) -> Table:
-    prices = table("", "symbol", "price", "", numbers=(1,))
-    for symbol in symbols:
-        price, before = latest.prices[symbol], latest.before[symbol]
-        arrow = Text("▲", "green") if price > before else Text("▼", "red") if price < before else Text("·", "dim")
-        prices.add_row(symbol, f"{price:,.2f}", arrow)
-    return prices
-
-
-def _summary(totals: Totals, latest: Latest, kept: Kept | None) -> dict[str, Any]:
-    summary: dict[str, Any] = {
-        "seconds": round(totals.seconds, 2),
-        "accepted": totals.accepted,
-        "quarantined": totals.quarantined,
-        "repeats": totals.repeats,
-        "appends": totals.appends,
-        "position": totals.position,
-        "log_bytes": totals.size,
-        "updates_per_second": round(totals.accepted / totals.seconds, 1),
-        "latest": [{"symbol": symbol, "price": price} for symbol, price in sorted(latest.prices.items())],
-    }
-    if latest.statistics is not None:
-        movement = latest.statistics.movement.value()
-        summary["sumdiff"] = dict(zip(movement.items, movement.sumdiff.tolist(), strict=True))
-    if kept is not None:
-        summary["spark"] = {
-            "position": kept.position,
-            "micro_batches": len(kept.milliseconds),
-            "median_ms": round(kept.median, 1),
-            "latest_rows": kept.latest,
-            "history_rows": kept.history,
-            "latest_agrees_with_log": kept.agrees,
-        }
-    return summary
+            yield rough
