@@ -32,6 +32,7 @@ class Kept:
         "text",
         "value",
         "warm",
+        "watched",
     )
 
     def __init__(
@@ -49,6 +50,8 @@ class Kept:
         self.ours = False
         """Whether it is for this node to drop it when nobody wants it."""
         self.idle_since: int | None = None
+        self.watched = False
+        """Whether somebody will look whether it is idle still."""
         self.warm = False
         """Whether anybody has subscribed to it here: only then is what changes remembered."""
         self.recent = Recent(most_recent)

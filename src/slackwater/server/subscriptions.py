@@ -318,16 +318,20 @@ class Subscriptions:
     def _idle(self, kept: Kept, now: int) -> None:
         if not kept.sessions:
             kept.idle_since = now
-            if kept.ours and kept.name is None:
-                self._timers.at(now + self._rules.grace, partial(self._drop_idle, kept.number))
+            if kept.ours and kept.name is None and not kept.watched:
+                kept.watched = True
+                self._timers.at(now + self._rules.grace, partial(self._drop_idle, kept))
 
-    def _drop_idle(self, number: int, now: int) -> None:
-        kept = self.queries.get(number)
-        if kept is None or kept.idle_since is None or kept.name is not None:
+    def _drop_idle(self, kept: Kept, now: int) -> None:
+        """Drop a query if nobody has wanted it for long enough; ask for that again until the log says so."""
+        if self.queries.get(kept.number) is not kept or kept.idle_since is None or kept.name is not None:
+            kept.watched = False
             return
-        if now >= kept.idle_since + self._rules.grace:
-            self.append.append(Unregistered(kept.query.table, number))
-            self._timers.at(now + self._rules.append_again, partial(self._drop_idle, number))
+        due = kept.idle_since + self._rules.grace
+        if now >= due:
+            self.append.append(Unregistered(kept.query.table, kept.number))
+            due = now + self._rules.append_again
+        self._timers.at(due, partial(self._drop_idle, kept))
 
     def _end(self, session: Session, subscription: Subscription, why: str) -> None:
         """Refuse what was granted or waited for."""

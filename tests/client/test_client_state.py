@@ -1,0 +1,281 @@
+"""The state of a client, one event after the other."""
+
+from typing import Any
+
+import pytest
+
+from slackwater.client.events import (
+    Certainty,
+    Changed,
+    Connect,
+    Described,
+    Ended,
+    Event,
+    Lost,
+    Opened,
+    Received,
+    Send,
+    Tick,
+    Unwanted,
+    Wanted,
+)
+from slackwater.client.state import ClientState, Patience
+from slackwater.dissemination.encoding import Encoding, encode_rows
+from slackwater.dissemination.messages import (
+    VERSION,
+    Ack,
+    Delete,
+    Fact,
+    Frame,
+    FromNode,
+    Goodbye,
+    Open,
+    Refused,
+    Snapshot,
+    Subscribe,
+    Subscribed,
+    Suspended,
+    Unsubscribe,
+    Upsert,
+    Value,
+    Welcome,
+    WireRow,
+)
+
+LEASE = 3_000_000
+SQL = "SUBSCRIBE SELECT SUM(price) FROM items WITHIN 2"
+
+
+def one_number(ref: int = 1, query: int = 5, epoch: int = 0, within: float = 2.0) -> Subscribed:
+    return Subscribed(ref, query, epoch, (), (), (), within, 1.0)
+
+
+def rows(ref: int = 1, query: int = 5, epoch: int = 0) -> Subscribed:
+    return Subscribed(ref, query, epoch, ("id", "price"), ("BIGINT", "DOUBLE"), ("id",), 0.0, 1.0)
+
+
+def snapshot(*pairs: tuple[WireRow, WireRow], query: int = 5, epoch: int = 0) -> Snapshot:
+    data, digest = encode_rows(pairs, Encoding.MESSAGEPACK)
+    return Snapshot(query, epoch, data, len(pairs), digest)
+
+
+class Bench:
+    """A client at a bench, and what it said."""
+
+    def __init__(self) -> None:
+        self.now = 10_000_000
+        self.state = ClientState(lambda: 0.5)
+        self.session = ""
+
+    def do(self, event: Event) -> list[Any]:
+        return self.state.handle(event, self.now)
+
+    def receive(self, message: FromNode) -> list[Any]:
+        return self.do(Received(message))
+
+    def connect(self, session: str = "n/1/1", generation: int = 1) -> list[Any]:
+        if self.state.phase.name == "IDLE":
+            self.do(Tick())
+        (send,) = self.do(Opened())
+        self.session = session
+        return self.receive(Welcome(session, "n", generation, LEASE, send.message.clock))
+
+    def frame(self, base: int, sequence: int, as_of: int, *facts: Fact, heard: int | None = None) -> list[Any]:
+        return self.receive(Frame(self.session, base, sequence, as_of, heard or self.now, facts))
+
+    def wait(self, microseconds: int) -> list[Any]:
+        self.now += microseconds
+        return self.do(Tick())
+
+
+@pytest.fixture
+def bench() -> Bench:
+    bench = Bench()
+    bench.do(Wanted(1, SQL))
+    return bench
+
+
+def test_it_connects_opens_and_subscribes(bench: Bench) -> None:
+    assert bench.do(Tick()) == [Connect(0)]
+    assert bench.do(Opened()) == [Send(Open(VERSION, 0, bench.now))]
+    welcome = Welcome("s", "n", 1, LEASE, bench.now)
+    assert bench.receive(welcome) == [Send(Subscribe(1, SQL))]
+
+
+def test_a_value_is_shown_with_its_guarantee_until_the_lease_ends(bench: Bench) -> None:
+    bench.connect()
+    assert not bench.state.shown(1, bench.now).certain
+    out = bench.frame(0, 1, 40, one_number(), Value(5, 0, 12.5))
+    assert [type(one) for one in out] == [Described, Changed, Certainty]
+    shown = bench.state.shown(1, bench.now)
+    assert (shown.value, shown.bound, shown.as_of, shown.certain, shown.why) == (12.5, 2.0, 40, True, "")
+    assert bench.state.shown(1, bench.now + LEASE - 1).certain
+    late = bench.state.shown(1, bench.now + LEASE)
+    assert not late.certain
+    assert late.why.startswith("the lease ended 0.0 s ago")
+    assert (late.value, late.as_of) == (12.5, 40)
+
+
+def test_certainty_ends_by_a_tick_and_comes_back_by_a_heartbeat(bench: Bench) -> None:
+    bench.connect()
+    bench.frame(0, 1, 40, one_number(), Value(5, 0, 12.5))
+    out = bench.wait(LEASE)
+    assert [one.certain for one in out if isinstance(one, Certainty)] == [False]
+    assert bench.frame(1, 1, 45) == [Certainty(1, True, "")]
+    assert bench.state.shown(1, bench.now).as_of == 45
+
+
+def test_the_way_of_a_frame_is_not_added_to_the_lease(bench: Bench) -> None:
+    bench.connect()
+    bench.frame(0, 1, 40, one_number(), Value(5, 0, 12.5), heard=bench.now - LEASE)
+    assert not bench.state.shown(1, bench.now).certain
+
+
+def test_acknowledgements_go_out_three_times_a_lease(bench: Bench) -> None:
+    bench.connect()
+    bench.frame(0, 1, 40, one_number(), Value(5, 0, 12.5))
+    assert bench.state.next_tick(bench.now) == bench.now + LEASE // 3
+    assert bench.wait(LEASE // 3) == [Send(Ack(1, bench.now))]
+
+
+def test_a_gap_is_told_at_once_and_nothing_is_applied(bench: Bench) -> None:
+    bench.connect()
+    assert bench.frame(1, 2, 50, Value(5, 0, 1.0)) == [Send(Ack(0, bench.now, missing=True))]
+    assert bench.frame(1, 2, 50, Value(5, 0, 1.0)) == []
+    assert bench.state.shown(1, bench.now).as_of is None
+    bench.frame(0, 3, 51, one_number(), Value(5, 0, 2.0))
+    assert bench.state.shown(1, bench.now).value == 2.0
+
+
+def test_twice_is_once_and_late_is_never(bench: Bench) -> None:
+    bench.connect()
+    bench.frame(0, 1, 40, one_number(), Value(5, 0, 1.0))
+    bench.frame(1, 2, 41, Value(5, 0, 9.0))
+    assert bench.frame(0, 1, 40, one_number(), Value(5, 0, 1.0)) == []
+    assert bench.frame(1, 2, 41, Value(5, 0, 9.0)) == []
+    assert bench.state.shown(1, bench.now).value == 9.0
+
+
+def test_frames_of_another_session_and_answers_to_another_open_are_ignored(bench: Bench) -> None:
+    bench.connect()
+    bench.do(Lost("away"))
+    (send,) = bench.do(Opened())
+    assert bench.receive(Welcome("old", "n", 1, LEASE, send.message.clock - 1)) == []
+    bench.receive(Welcome("new", "n", 1, LEASE, send.message.clock))
+    assert bench.receive(Frame("old", 0, 1, 40, bench.now, (one_number(), Value(5, 0, 1.0)))) == []
+
+
+def test_an_old_process_of_a_node_is_left(bench: Bench) -> None:
+    bench.connect(generation=4)
+    bench.do(Lost("away"))
+    out = bench.connect("n/3/9", generation=3)
+    assert isinstance(out[0], Connect)
+    assert "old process" in out[0].why
+
+
+def test_another_node_is_told_how_far_the_client_has_seen(bench: Bench) -> None:
+    bench.connect()
+    bench.frame(0, 1, 40, one_number(), Value(5, 0, 1.0))
+    bench.do(Lost("away"))
+    assert bench.state.shown(1, bench.now).certain
+    (send,) = bench.do(Opened())
+    assert send.message.after == 40
+    bench.receive(Welcome("m/1/1", "m", 1, LEASE, send.message.clock))
+    bench.session = "m/1/1"
+    assert bench.frame(0, 1, 39, one_number(), Value(5, 0, 7.0)) == []
+    shown = bench.state.shown(1, bench.now)
+    assert (shown.value, shown.as_of) == (1.0, 40)
+    bench.frame(0, 2, 41, one_number(), Value(5, 0, 7.0))
+    assert bench.state.shown(1, bench.now).as_of == 41
+
+
+def test_rows_come_as_a_snapshot_and_changes_and_are_told_as_differences(bench: Bench) -> None:
+    bench.connect()
+    out = bench.frame(0, 1, 40, rows(), snapshot(((1,), (1, 5.0)), ((2,), (2, 6.0))))
+    assert Changed(1, 40, None, {(1,): (1, 5.0), (2,): (2, 6.0)}) in out
+    facts = (Upsert(5, 0, (1,), (1, 5.5)), Delete(5, 0, (2,)), Delete(5, 0, (3,)))
+    assert bench.frame(1, 2, 41, *facts) == [Changed(1, 41, None, {(1,): (1, 5.5)}, ((2,),))]
+    assert bench.frame(2, 3, 42, snapshot(((1,), (1, 5.5)))) == []
+    assert bench.state.shown(1, bench.now).rows == {(1,): (1, 5.5)}
+
+
+def test_rows_that_are_held_are_resumed(bench: Bench) -> None:
+    bench.connect()
+    bench.frame(0, 1, 40, rows(), snapshot(((1,), (1, 5.0))))
+    bench.do(Lost("away"))
+    assert bench.connect("n/1/2") == [Send(Subscribe(1, SQL, 40))]
+    assert bench.frame(0, 1, 44, rows(), Upsert(5, 0, (2,), (2, 1.0))) == [Changed(1, 44, None, {(2,): (2, 1.0)})]
+    assert bench.state.shown(1, bench.now).rows == {(1,): (1, 5.0), (2,): (2, 1.0)}
+
+
+def test_facts_of_another_plan_are_passed_over(bench: Bench) -> None:
+    bench.connect()
+    bench.frame(0, 1, 40, one_number(), Value(5, 0, 1.0))
+    bench.frame(1, 2, 41, Value(5, 1, 100.0))
+    assert bench.state.shown(1, bench.now).value == 1.0
+    bench.frame(2, 3, 42, one_number(epoch=1, within=9.0), Value(5, 1, 100.0))
+    shown = bench.state.shown(1, bench.now)
+    assert (shown.value, shown.bound, shown.epoch) == (100.0, 9.0, 1)
+
+
+def test_a_suspended_subscription_stays_where_it_was_right(bench: Bench) -> None:
+    bench.connect()
+    bench.frame(0, 1, 40, one_number(), Value(5, 0, 1.0))
+    assert bench.frame(1, 2, 50, Suspended(5, 0, "it rains")) == [Certainty(1, False, "it rains")]
+    shown = bench.state.shown(1, bench.now)
+    assert (shown.value, shown.as_of, shown.why) == (1.0, 40, "it rains")
+    bench.frame(2, 3, 60, one_number(query=8), Value(8, 0, 2.0))
+    assert bench.state.shown(1, bench.now).certain
+
+
+def test_granted_and_suspended_in_one_frame_shows_nothing_of_it(bench: Bench) -> None:
+    bench.connect()
+    bench.frame(0, 1, 40, one_number(), Value(5, 0, 1.0))
+    bench.frame(1, 2, 50, one_number(query=8), Suspended(8, 0, "gone"))
+    shown = bench.state.shown(1, bench.now)
+    assert (shown.value, shown.as_of, shown.query, shown.certain) == (1.0, 40, 5, False)
+
+
+def test_a_spoiled_snapshot_changes_nothing_and_ends_the_session(bench: Bench) -> None:
+    bench.connect()
+    bench.frame(0, 1, 40, rows(), snapshot(((1,), (1, 5.0))))
+    good = snapshot(((2,), (2, 1.0)))
+    out = bench.frame(1, 2, 41, Delete(5, 0, (1,)), Snapshot(5, 0, good.rows, 1, "00"))
+    assert isinstance(out[0], Connect)
+    shown = bench.state.shown(1, bench.now)
+    assert (shown.rows, shown.as_of) == ({(1,): (1, 5.0)}, 40)
+
+
+def test_refused_is_the_end_and_unwanted_is_said_until_it_is_known(bench: Bench) -> None:
+    bench.do(Wanted(2, "nonsense"))
+    bench.connect()
+    assert Ended(2, "no") in bench.frame(0, 1, 40, one_number(), Value(5, 0, 1.0), Refused(2, "no"))
+    assert bench.state.shown(2, bench.now).why == "no"
+    assert bench.do(Unwanted(1)) == [Send(Unsubscribe(1))]
+    assert Send(Unsubscribe(1)) in bench.wait(Patience().retry)
+    bench.frame(1, 2, 41, Refused(1, "ended"))
+    assert Send(Unsubscribe(1)) not in bench.wait(Patience().retry)
+    assert Send(Unsubscribe(1)) in bench.frame(2, 3, 42, one_number())
+
+
+def test_what_is_not_answered_is_asked_again(bench: Bench) -> None:
+    bench.do(Tick())
+    (send,) = bench.do(Opened())
+    assert bench.wait(Patience().retry) == [send]
+    bench.receive(Welcome("s", "n", 1, LEASE, send.message.clock))
+    assert Send(Subscribe(1, SQL)) in bench.wait(Patience().retry)
+
+
+def test_silence_ends_a_connection_and_failures_back_off(bench: Bench) -> None:
+    bench.connect()
+    (connect,) = [one for one in bench.wait(2 * LEASE) if isinstance(one, Connect)]
+    delays = [connect.after] + [bench.do(Lost("no"))[0].after for _ in range(10)]
+    assert delays == sorted(delays)
+    assert delays[0] == 75_000
+    assert delays[-1] == 7_500_000
+
+
+def test_a_farewell_for_good_ends_everything(bench: Bench) -> None:
+    bench.connect()
+    assert bench.receive(Goodbye("too old", again=False)) == [Ended(1, "too old")]
+    assert bench.state.next_tick(bench.now) is None
