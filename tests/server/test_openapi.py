@@ -30,8 +30,7 @@ EXPECTED = [
 ]
 
 
-@schemathesis.serializer("application/x-ndjson")
-@schemathesis.serializer("application/vnd.apache.arrow.stream")
+@schemathesis.serializer("application/x-ndjson", "application/vnd.apache.arrow.stream")
 def as_it_is(_: Any, value: Any) -> bytes:
     """Bodies that schemathesis has no words for: whatever it makes up, as bytes."""
     return value if isinstance(value, bytes) else str(value).encode("utf-8", "replace")
@@ -49,17 +48,24 @@ def address(server: ServerProcess) -> str:
     return server.url
 
 
+def check(case: Any, address: str) -> None:
+    # Rows that make no sense are no reason to refuse a request: they go to quarantine.
+    rows = case.operation.path.endswith("/rows")
+    wanted = [one for one in EXPECTED if not (rows and one is checks.negative_data_rejection)]
+    case.call_and_validate(base_url=address, checks=wanted, timeout=30)
+
+
 @SCHEMA.parametrize()
 @settings(max_examples=10, derandomize=True, **QUIET)
 def test_every_answer_is_documented(case: Any, address: str) -> None:
-    case.call_and_validate(base_url=address, checks=EXPECTED, timeout=30)
+    check(case, address)
 
 
 @pytest.mark.slow
 @SCHEMA.parametrize()
 @settings(max_examples=300, **QUIET)
 def test_every_answer_is_documented_often(case: Any, address: str) -> None:
-    case.call_and_validate(base_url=address, checks=EXPECTED, timeout=30)
+    check(case, address)
 
 
 def test_every_route_is_in_the_document(server: ServerProcess, tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ class ServerLimits:
     """Characters of an SQL statement."""
     body: int = 16 * 1024 * 1024
     """Bytes of a request with rows."""
-    small_body: int = 256 * 1024
-    """Bytes of any other request."""
+    small_body: int = 1024 * 1024
+    """Bytes of any other request; the longest statement fits, with every character written as an escape."""
     body_seconds: float = 30.0
     """Until a body is complete: who sends slower is cut off."""
     rows: int = 100_000

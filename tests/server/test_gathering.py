@@ -1,0 +1,101 @@
+"""Many changes, one append: each sees those before it, and none is done before all are durable."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from slackwater.core import Column, DataType, TableSchema
+from slackwater.core.clock import ManualClock
+from slackwater.core.errors import LogError, SchemaError
+from slackwater.core.types import Position
+from slackwater.log import MemoryLog, Record, TableDefined, TableDropped
+from slackwater.server.gathering import GatheringLog
+from slackwater.server.writing import Busy, Target, WriteQueue
+
+
+def table(name: str) -> TableSchema:
+    return TableSchema(name, (Column("k", DataType.TEXT, nullable=False),), ("k",))
+
+
+class Counting(MemoryLog):
+    """A log that counts its appends, and can refuse them."""
+
+    appends = 0
+    broken = False
+
+    def append(self, records: Sequence[Record]) -> Position:
+        if self.broken:
+            raise LogError("the disk is full")
+        self.appends += 1
+        return super().append(records)
+
+
+def test_what_is_gathered_is_seen_before_it_is_written() -> None:
+    with Counting() as log:
+        gathering = GatheringLog(log)
+        gathering.append([TableDefined(table("a"))])
+        gathering.append([TableDefined(table("b")), TableDropped("a")])
+        assert (gathering.end, log.end) == (3, 0)
+        assert [one.name for one in gathering.catalog()] == ["b"]
+        assert [entry.first for entry in gathering.read(Position(1))] == [1, 2]
+        with pytest.raises(SchemaError):
+            gathering.append([TableDropped("a")])
+        assert gathering.flush() == log.end == 3
+        assert log.appends == 1
+        assert [entry.first for entry in gathering.read(Position(0))] == [0, 1, 2]
+
+
+def test_after_a_failure_nothing_is_left_of_it() -> None:
+    with Counting() as log:
+        gathering = GatheringLog(log)
+        gathering.append([TableDefined(table("a"))])
+        log.broken = True
+        with pytest.raises(LogError):
+            gathering.flush()
+        gathering.forget()
+        assert gathering.end == 0
+        assert len(gathering.catalog()) == 0
+
+
+def make(name: str) -> Callable[[Target], Position]:
+    def change(target: Target) -> Position:
+        return target.log.append([TableDefined(table(name))])
+
+    return change
+
+
+async def test_changes_at_once_share_an_append_and_each_has_its_own_outcome() -> None:
+    with Counting() as log:
+        queue = WriteQueue(log, ManualClock(), None, 1000, lambda: None)
+        waiting = [asyncio.create_task(queue.submit(make(name))) for name in ("a", "b", "A", "c")]
+        await asyncio.sleep(0)
+        writing = asyncio.create_task(queue.run())
+        outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+        assert [one for one in outcomes if isinstance(one, int)] == [1, 2, 3]
+        assert isinstance(outcomes[2], SchemaError)
+        assert log.appends == 1
+        log.broken = True
+        with pytest.raises(LogError, match="full"):
+            await queue.submit(make("d"))
+        log.broken = False
+        assert await queue.submit(make("d")) == 4
+        await queue.close()
+        await writing
+        with pytest.raises(Busy):
+            await queue.submit(make("e"))
+        queue.finish()
+
+
+async def test_more_than_may_wait_is_refused_at_once() -> None:
+    with Counting() as log:
+        queue = WriteQueue(log, ManualClock(), None, 10, lambda: None)
+        first = asyncio.create_task(queue.submit(make("a"), rows=8))
+        await asyncio.sleep(0)
+        with pytest.raises(Busy, match="8 rows"):
+            await queue.submit(make("b"), rows=8)
+        writing = asyncio.create_task(queue.run())
+        assert await first == 1
+        await queue.close()
+        await writing
+        queue.finish()
