@@ -190,6 +190,8 @@ class _Run:
         await sending
         shown.ended = time.monotonic()
         shown.fed = market.feed.fed
+        # Nothing moved since, up to the end of the log: rows that were refused may stand there.
+        shown.audience.sent({}, shown.fed.position)
         for subscription in subscriptions:
             await subscription.reached(shown.fed.position, _PATIENCE)
         _look(shown.audience, subscriptions)
