@@ -1,9 +1,6 @@
 """Standing queries over fast-changing data, each within the error its user allows, with the fewest messages."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from slackwater.client import connect, connect_sync
+import importlib
 
 __version__ = "0.1.0"
 
@@ -11,9 +8,9 @@ __all__ = ["__version__", "connect", "connect_sync"]
 
 
 def __getattr__(name: str) -> object:
-    # Importing the package stays cheap: what the client needs is imported by whoever connects.
+    # Importing the package stays cheap: what the client needs is imported by whoever connects. Rooms that import the
+    # package for its version do not depend on the client; so the types are in `__init__.pyi`.
     if name in ("connect", "connect_sync"):
-        import slackwater.client
-
-        return getattr(slackwater.client, name)
+        found: object = getattr(importlib.import_module("slackwater.client"), name)
+        return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -52,15 +52,12 @@ class Columns:
         )
 
     def pandas(self, records: Iterable[Record]) -> DataFrame:
-        """Rows as a data frame."""
+        """Rows as a data frame, by way of Arrow."""
+        table = self.arrow(records)
         try:
-            import pandas as pd  # type: ignore[import-untyped]
+            return table.to_pandas()
         except ImportError as error:
             raise MissingPart('data frames need pandas: pip install "pandas<3"') from error
-        try:
-            return self.arrow(records).to_pandas()
-        except MissingPart:
-            return pd.DataFrame.from_records(list(records), columns=list(self.names))
 
 
 def _cell(kind: str, cell: Cell) -> Cell:

@@ -1,0 +1,4 @@
+from slackwater.client import connect as connect
+from slackwater.client import connect_sync as connect_sync
+
+__version__: str
