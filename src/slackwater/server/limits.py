@@ -29,16 +29,12 @@ class ServerLimits:
     """Open WebSocket connections of one token."""
     requests: int = 256
     """Requests answered at the same time."""
-    subscriptions_a_session: int = 1_000
-    """Standing queries that one connection may have."""
     registrations_a_token: int = 200_000
     """Standing queries that one token may keep registered."""
     outgoing: int = 256 * 1024
     """Bytes that wait for a slow connection before its session is told to hold back."""
     unsent: int = 64 * 1024 * 1024
     """Bytes that may wait at all; more, as one snapshot larger than this, end the connection."""
-    first_message_seconds: float = 10.0
-    """Until a new connection has said who it is."""
     query_seconds: float = 10.0
     """A one-shot query."""
     query_memory: int = 512 * 1024 * 1024
@@ -53,10 +49,6 @@ class ServerLimits:
     """Those that may wait for their turn."""
     wait_seconds: float = 10.0
     """For a position that was asked for to be reached."""
-    changed_keys: int = 10_000
-    """Keys that are looked up in the log for a client that comes back; beyond it everything is sent anew."""
-    changed_positions: int = 200_000
-    """Positions of the log that are read for it."""
     quarantine_rows: int = 1_000
     """Rows of the quarantine in one answer."""
     quarantine_positions: int = 200_000
