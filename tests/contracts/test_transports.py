@@ -234,8 +234,10 @@ def test_any_messages_by_any_interleaving(messages: list[Carried], data: st.Data
                 assert left.send(message)
                 if data.draw(st.booleans()):
                     received.append(await right.receive())
-            await left.close("done")
+            # At the same time: who closes waits for the reader, but not for ever.
+            closing = asyncio.create_task(left.close("done"))
             rest, _ = await read_to_the_end(right)
+            await closing
             assert received + rest == messages
 
     asyncio.run(run())
