@@ -1,10 +1,17 @@
 """kill -9 under load: what was acknowledged is there once, and clients that come back end with the right answers."""
 
 import asyncio
+import json
+import os
 import random
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -53,8 +60,52 @@ class Sender:
             await asyncio.sleep(0.02)
 
 
-async def killed_under_load(folder: Path, kills: int) -> None:
-    server = ServerProcess(folder, "--snapshot-every", "100", "--lease", "1")
+class Supervised:
+    """The same server under `slackwater up`, which starts it again by itself."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "server"
+        self.url = ""
+        self._deployment = folder / "slackwater.toml"
+        self._reports = folder / "reports"
+        self._starts = 0
+        self._up: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        if self._up is None:
+            self._deployment.parent.mkdir(parents=True, exist_ok=True)
+            self._deployment.write_text("[server]\nsnapshot_every = 100\nlease = 1.0\n")
+            command = [sys.executable, "-m", "slackwater", "up", str(self._deployment), "--json"]
+            with self._reports.open("wb") as reports:
+                self._up = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=reports)
+        self._starts += 1
+        give_up = time.monotonic() + 60
+        while (told := self._told())["starts"] < self._starts or told["url"] is None:
+            assert time.monotonic() < give_up, self.report()
+            time.sleep(0.02)
+        self.url = told["url"]
+
+    def kill(self) -> None:
+        os.kill(self._told()["pid"], signal.SIGKILL)
+
+    def stop(self) -> None:
+        if self._up is not None:
+            self._up.terminate()
+            assert self._up.wait(timeout=60) == 0
+
+    def report(self) -> str:
+        return self._reports.read_text()
+
+    def _told(self) -> dict[str, Any]:
+        try:
+            told: dict[str, Any] = json.loads((self._deployment.parent / "up.json").read_text())["processes"]["server"]
+        except OSError:
+            return {"starts": 0}
+        return told
+
+
+async def killed_under_load(server: ServerProcess | Supervised, kills: int) -> None:
+    folder = server.folder
     await asyncio.to_thread(server.start)
     try:
         sql = "CREATE TABLE t (k TEXT PRIMARY KEY, v DOUBLE, n BIGINT)"
@@ -96,7 +147,7 @@ async def eventually(true: Callable[[], bool], told: Callable[[], str], seconds:
         await asyncio.sleep(0.05)
 
 
-def _check_store(server: ServerProcess, senders: list[Sender], latest: dict[str, float]) -> None:
+def _check_store(server: ServerProcess | Supervised, senders: list[Sender], latest: dict[str, float]) -> None:
     answer = httpx.post(f"{server.url}/v1/query", json={"sql": "SELECT k, v FROM t"}).json()
     assert dict(answer["rows"]) == latest
     assert sum(sender.acknowledged for sender in senders) > 0
@@ -116,12 +167,12 @@ def _check_log(folder: Path, senders: list[Sender]) -> None:
 
 
 async def test_one_kill(folder: Path) -> None:
-    await killed_under_load(folder, 1)
+    await killed_under_load(ServerProcess(folder, "--snapshot-every", "100", "--lease", "1"), 1)
 
 
 @pytest.mark.slow
-async def test_twenty_kills(folder: Path) -> None:
-    await killed_under_load(folder, 20)
+async def test_twenty_kills_under_up(folder: Path) -> None:
+    await killed_under_load(Supervised(folder), 20)
 
 
 def test_snapshots_older_ones_and_the_log_alone_lead_to_the_same_state(folder: Path) -> None:

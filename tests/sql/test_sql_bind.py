@@ -317,3 +317,20 @@ def test_stars_and_tables_have_a_limit() -> None:
         bind(parse(f"SELECT {', '.join('*' * 500)} FROM {places}"), catalog)
     with pytest.raises(SqlError, match="the most is 200"):
         bind(parse("SELECT 1 FROM " + ", ".join(f"u u{k}" for k in range(201))), catalog)
+
+
+def test_names_that_need_quotes_can_be_asked_for() -> None:
+    rooms = TableSchema(
+        "my rooms",
+        (Column("Id no", DataType.BIGINT, nullable=False), Column("v", DataType.DOUBLE)),
+        key=("Id no",),
+    )
+    cars = TableSchema("Cars", (Column("id", DataType.BIGINT, nullable=False),), key=("id",))
+    catalog = Catalog((rooms, cars))
+    for text in (
+        "SELECT * FROM cars",
+        'SELECT "id NO", V FROM "My Rooms" WHERE v > 3',
+        'SELECT "my rooms".v FROM "my rooms"',
+        'SELECT c.id, r.v FROM cars c JOIN "my rooms" r ON r."Id no" = c.id',
+    ):
+        assert isinstance(bind(parse(text), catalog), Select), text

@@ -1,8 +1,8 @@
 """Processes that are to be running: started, watched, started again when they die, stopped together.
 
 A process that dies at once is started again after a moment, then after twice that, and so on up to half a minute; one
-that ran well for a while begins anew with a moment. One that ends by itself with code 0 was done, and stays so. Lines
-that the processes write are passed on with the name of the process before them.
+that ran well for a while, or could be reached, begins anew with a moment. One that ends by itself with code 0 was
+done, and stays so. Lines that the processes write are passed on with the name of the process before them.
 """
 
 import asyncio
@@ -97,7 +97,8 @@ class Supervisor:
                 self._tell({"event": "ended", "process": one.role.name, "code": code})
                 self._write()
                 return
-            one.wait = FIRST_WAIT if time.monotonic() - began > RAN_WELL else one.wait
+            if one.url is not None or time.monotonic() - began > RAN_WELL:
+                one.wait = FIRST_WAIT
             one.state = "waiting"
             self._tell({"event": "died", "process": one.role.name, "code": code, "again_in_seconds": one.wait})
             self._write()

@@ -52,7 +52,7 @@ def bind_select(tree: exp.Expr, catalog: Catalog, text: Text) -> Select:
     chosen = _selection(tree, catalog, text)
     with reading(text):
         try:
-            qualified = qualify(tree.copy(), dialect=DIALECT, schema=_schema(catalog))
+            qualified = qualify(_with_aliases(tree.copy()), dialect=DIALECT, schema=_schema(catalog))
         except OptimizeError as error:
             _explain_failure(tree, error, catalog, text)
         _respell(qualified, tree, catalog)
@@ -110,13 +110,22 @@ def _tables(tree: exp.Expr, catalog: Catalog, text: Text) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
+def _with_aliases(tree: exp.Expr) -> exp.Expr:
+    """Tables whose names need quotes, under that name: sqlglot would give them one and read it as SQL."""
+    for table in tree.find_all(exp.Table):
+        if table.name and not table.alias and not table.name.isidentifier():
+            table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name, quoted=True)))
+    return tree
+
+
 def _schema(catalog: Catalog) -> MappingSchema:
     """The catalog for sqlglot: in small letters, as our dialect normalises names."""
     columns: dict[str, object] = {
         table.name.lower(): {column.name.lower(): column.type.value for column in table.columns}
         for table in catalog.tables
     }
-    return MappingSchema(columns, dialect=DIALECT)
+    # Names are as they are looked up already; normalising would read them as SQL, and some need quotes there.
+    return MappingSchema(columns, dialect=DIALECT, normalize=False)
 
 
 def _explain_failure(tree: exp.Expr, error: OptimizeError, catalog: Catalog, text: Text) -> NoReturn:
