@@ -17,6 +17,7 @@ import argparse
 import asyncio
 import base64
 import bisect
+import gc
 import os
 import random
 import resource
@@ -41,6 +42,7 @@ CONNECTIONS, A_CONNECTION, ITEMS, A_QUERY = 2_000, 5, 1_000, 5
 BOUND = 5.0
 REQUESTS_A_SECOND, ROWS_A_REQUEST = 10, 100
 LEASE_SECONDS = 15
+SLOW_SECONDS = 0.25
 TOGETHER, ROWS = 2_048, 10_000
 _decode = msgspec.msgpack.Decoder().decode
 
@@ -192,7 +194,8 @@ class Load:
         self.truth: Truth | None = None
         self.frames = self.notified = self.checked = self.outside = self.granted = 0
         self.worst = 0.0
-        self.latencies: list[float] = []
+        self.latencies: list[tuple[float, float]] = []
+        """How long it took, and when it was sent."""
         self._steps: list[int] = []
 
     def receiver(self, session: Session) -> Callable[[LightSocket, bytes], None]:
@@ -236,7 +239,8 @@ class Load:
         assert self.truth is not None
         self.notified += 1
         before = self._steps[bisect.bisect_left(self._steps, as_of) - 1] if len(self._steps) > 1 else as_of
-        self.latencies.append(time.perf_counter() - self.truth.sent(before))
+        sent = self.truth.sent(before)
+        self.latencies.append((time.perf_counter() - sent, sent))
         self.check(session, place)
 
     def check(self, session: Session, place: int) -> None:
@@ -309,6 +313,9 @@ async def live(port: int, pid: int, url: str, seconds: float) -> dict[str, Any]:
 async def drive(load: Load, client: Client, pid: int, seconds: float, generator: random.Random) -> dict[str, Any]:
     """Send for so many seconds, and look at the server meanwhile."""
     truth = load.truth = Truth(generator, await settled(client))
+    # The generator's own collections would be taken for the server's pauses.
+    gc.collect()
+    gc.freeze()
     memory = [resident(pid)]
     server_before, own_before, frames_before = processor(pid), processor(os.getpid()), load.frames
     began, late, requests = time.perf_counter(), 0.0, 0
@@ -337,8 +344,8 @@ async def drive(load: Load, client: Client, pid: int, seconds: float, generator:
     for session in load.sessions:
         for place in range(A_CONNECTION):
             load.check(session, place)
-    # Latencies of a full heap: quantiles by sorting once.
-    ordered = sorted(load.latencies)
+    ordered = sorted(latency for latency, _ in load.latencies)
+    slow = sorted({round(sent - began, 1) for latency, sent in load.latencies if latency > SLOW_SECONDS})
     half = memory[len(memory) // 2 :]
     return {
         "seconds": round(took, 1),
@@ -353,6 +360,7 @@ async def drive(load: Load, client: Client, pid: int, seconds: float, generator:
             for name, share in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("most", 1.0))
             if ordered
         },
+        "slower_than_250_ms_sent_at_s": slow[:20],
         "most_the_generator_was_late_ms": round(1000 * late),
         "server_cores": round(server_share, 2),
         "generator_cores": round(own_share, 2),
