@@ -11,6 +11,7 @@ has threads of its own.
 """
 
 import asyncio
+import gc
 import logging
 import time
 from collections.abc import Callable
@@ -40,6 +41,8 @@ SNAPSHOT_EVERY = 1_000_000
 FOLLOW_SECONDS = 0.01
 """How often a node looks at a log that another process writes."""
 UPKEEP_SECONDS = 1.0
+SETTLED_QUERIES = 1_000
+"""So many more queries make the collector of garbage look at a lot that stays: then it is told so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,7 @@ class Node:
         self._reached: list[tuple[Position, asyncio.Future[None]]] = []
         self._registrations_changed: set[int] = set()
         self._reserved: set[str] = set()
+        self._settled = self._counted = 0
 
     # ---- opening
 
@@ -286,11 +290,24 @@ class Node:
             if self.engine.position - self.snapshot_position >= self.settings.snapshot_every:
                 position, state = self.engine.position, self.engine.snapshot(self.generation)
                 await asyncio.to_thread(self._write_snapshot, position, state)
+            self._settle_memory()
             if self._registrations_changed:
                 await asyncio.to_thread(self._write_registrations, *self._registration_changes())
             for token in self.sessions.tokens():
                 if not self.store.in_force(token):
                     self.sessions.farewell_to_token(token, "the token was revoked")
+
+    def _settle_memory(self) -> None:
+        """Once many queries have come and no more are coming, have the collector pass over them from then on.
+
+        A full collection stops everything for as long as it takes to look at every query, half a second for 10 000,
+        and would come back every few seconds.
+        """
+        count, self._counted = self._counted, len(self.engine.registrations)
+        if count == self._counted and count >= self._settled + SETTLED_QUERIES:
+            self._settled = count
+            gc.collect()
+            gc.freeze()
 
     def take_snapshot(self) -> None:
         """Write the state down, unless that was done at this position already."""
