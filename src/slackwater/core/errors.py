@@ -18,6 +18,9 @@ A message says what was expected, what came and what to do about it.
     ├── StatisticsError          summaries that do not fit together, or a statistics file that cannot be read
     │   └── TooManyItems         the similarity of all pairs would need too much memory
     └── MissingPart              an extra or a program that is not installed
+
+Rooms that talk to others add branches of their own: `TransportError` in `dissemination.transports`, what a server
+refused (`Refused`) or said in a way nobody understands (`Misunderstood`) in `client.failures`.
 """
 
 
