@@ -104,9 +104,10 @@ class World:
         self.schedule.run(self.setting.chaos)
         self._heal()
         quiet_since, end = self.schedule.now, self.truth.end
-        while self.schedule.now < quiet_since + 2 * _SECOND:
+        # As long as it takes a client to give up a node that has come back as another, and a node to ask the log again.
+        while self.schedule.now < quiet_since + 3 * _SECOND:
             self.schedule.run(self.schedule.now + 200_000)
-            if self.truth.end != end:
+            if self.truth.end != end or not all(node.up for node in self.nodes):
                 quiet_since, end = self.schedule.now, self.truth.end
             if self.schedule.now > self.setting.chaos + 30 * _SECOND:
                 raise Violation("the log does not come to rest after the network has healed")
