@@ -22,7 +22,7 @@ def test_the_base_install_imports_nothing_heavy(modules: str) -> None:
 def test_the_base_install_requires_little() -> None:
     required = importlib.metadata.requires("slackwater") or []
     base = {re.split(r"[\s<>=!~;\[]", line)[0] for line in required if "extra ==" not in line}
-    assert base == {"sqlglot", "typer", "rich"}
+    assert base == {"httpx", "msgspec", "rich", "sqlglot", "typer", "websockets"}
 
 
 def test_the_extras_are_those_promised() -> None:

@@ -278,4 +278,5 @@ def test_silence_ends_a_connection_and_failures_back_off(bench: Bench) -> None:
 def test_a_farewell_for_good_ends_everything(bench: Bench) -> None:
     bench.connect()
     assert bench.receive(Goodbye("too old", again=False)) == [Ended(1, "too old")]
+    assert bench.do(Lost("closed")) == [], "there is no point in coming back"
     assert bench.state.next_tick(bench.now) is None

@@ -91,3 +91,25 @@ def test_a_program_that_forgets_to_close_ends(client_server: ServerProcess) -> N
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
     assert (run.returncode, run.stdout.strip(), run.stderr) == (0, "0.0", "")
+
+
+def test_closing_ends_what_other_threads_wait_for(client_server: ServerProcess) -> None:
+    client = slackwater.connect_sync(client_server.url)
+    client.__enter__()
+    client.execute("CREATE TABLE IF NOT EXISTS still (k BIGINT PRIMARY KEY, x DOUBLE)")
+    total = client.subscribe("SUBSCRIBE SELECT SUM(x) FROM still WITHIN 1").ready(10)
+    told: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            total.wait_until(lambda shown: shown.value == 99)
+        except SlackwaterError as error:
+            told.append(error)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    time.sleep(0.2)
+    client.close()
+    waiting.join(10)
+    assert not waiting.is_alive()
+    assert len(told) == 1

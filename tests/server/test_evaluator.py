@@ -59,6 +59,9 @@ def test_times_are_in_utc() -> None:
     "sql",
     [
         'SELECT repeat(s, 1000000) FROM "Odd_Name"',
+        "SELECT format('{:>1500000000}', s) FROM \"Odd_Name\"",
+        "SELECT replace(replace(s, 'a', 'aaaaaaaa'), 'a', 'aaaaaaaa') FROM \"Odd_Name\"",
+        "SELECT regexp_replace(s, 'a', 'aaaaaaaa') FROM \"Odd_Name\"",
         "SELECT lpad(s, 1000000, 'x') FROM \"Odd_Name\"",
         "SELECT unnest(generate_series(1, 1000000000))",
         "SELECT pg_read_file('/etc/passwd')",

@@ -118,6 +118,9 @@ def test_a_deployment_lives_through_a_kill_and_ends_cleanly(tmp_path: Path) -> N
         ("[feeds.a]\nrate = 1", "needs a generator or a file"),
         ("[feeds.a]\ngenerator = 'market'\nfile = 'x'", "only one of them"),
         ("[followers.'../up']", "letters, digits"),
+        ("[followers.server]", "server is the name of two things"),
+        ("[followers.a]\n[feeds.a]\ngenerator = 'market'", "a is the name of two things"),
+        ("[followers.a]\n[pipeline]\nout = 'a'", "a is the name of two things"),
     ],
 )
 def test_mistakes_are_told_with_their_place(tmp_path: Path, text: str, told: str) -> None:

@@ -125,9 +125,9 @@ class ClientState:
                 after = max((held.as_of or 0 for held in self.held.values()), default=0)
                 self._open, self._opened, self._asked_to_open = Open(VERSION, after, now), now, now
                 out.append(Send(self._open))
-            case Lost():
+            case Lost() if self.phase is not Phase.REFUSED:
                 self._lost(event.why, out)
-            case Opened():
+            case Opened() | Lost():
                 pass
         self._tell_certainty(now, out)
         return out

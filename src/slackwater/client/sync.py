@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from concurrent.futures import CancelledError
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -39,6 +40,8 @@ class _Loop:
         running = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return running.result()
+        except CancelledError:
+            raise SlackwaterError("the client was closed while this was waiting") from None
         except BaseException:
             # Ctrl-C while waiting: what runs over there has nobody to wait for it any more.
             running.cancel()
@@ -52,9 +55,18 @@ class _Loop:
 
     def stop(self) -> None:
         if self._thread.is_alive():
+            asyncio.run_coroutine_threadsafe(_cancel_others(), self._loop).result()
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()
+
+
+async def _cancel_others() -> None:
+    """Other threads may be waiting for what will not come any more."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
 
 
 class SyncSubscription:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
-from slackwater.core.errors import StatisticsError, TooManyItems
+from slackwater.core.errors import StatisticsError, StoreError, TooManyItems
 
 WRITTEN = "piece long"
 _WRITTEN = pa.schema([("piece", pa.int64())])
@@ -71,9 +71,9 @@ def pieces_of(
     """
     context, tag = frame.sparkSession.sparkContext, f"pieces-{uuid.uuid4().hex}"
 
-    def job() -> None:
+    def job() -> set[int]:
         context.addJobTag(tag)
-        frame.mapInArrow(Write(folder, make), WRITTEN).collect()
+        return {row["piece"] for row in frame.mapInArrow(Write(folder, make), WRITTEN).collect()}
 
     where = None if scratch is None else scratch.absolute()
     with tempfile.TemporaryDirectory(prefix="slackwater-pieces-", dir=where) as folder, ThreadPoolExecutor(1) as pool:
@@ -86,7 +86,7 @@ def pieces_of(
                 running.exception()
 
 
-def _awaited(folder: Path, number: int, running: "Future[None]") -> Piece | None:
+def _awaited(folder: Path, number: int, running: "Future[set[int]]") -> Piece | None:
     """One piece; None if its partition turned out to be empty."""
     while True:
         over = running.done()
@@ -96,7 +96,11 @@ def _awaited(folder: Path, number: int, running: "Future[None]") -> Piece | None
         if _whole(folder, number).exists():
             return _taken(folder, number)
         if over:
-            running.result()
+            if number in running.result():
+                raise StoreError(
+                    f"a piece was written to {folder} by an executor and is not there: name a folder that all machines "
+                    f"see under the same path"
+                )
             return None
         time.sleep(_LOOK)
 

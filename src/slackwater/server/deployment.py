@@ -91,6 +91,12 @@ def read_deployment(path: Path) -> Deployment:
     for name in (*deployment.followers, *deployment.feeds):
         if not name.replace("-", "").replace("_", "").isalnum():
             raise SlackwaterError(f"{path}: {name!r} is used for a folder and must be letters, digits, - and _")
+    names = ["server", "pipeline", *deployment.followers, *deployment.feeds]
+    taken = {name for name in names if names.count(name) > 1}
+    if deployment.pipeline is not None and deployment.pipeline.out in ("server", *deployment.followers):
+        taken.add(deployment.pipeline.out)
+    if taken:
+        raise SlackwaterError(f"{path}: {', '.join(sorted(taken))} is the name of two things; each needs its own")
     for name, feed in deployment.feeds.items():
         if (feed.generator is None) == (feed.file is None):
             raise SlackwaterError(f"{path}: feed {name} needs a generator or a file, and only one of them")

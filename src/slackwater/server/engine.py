@@ -12,6 +12,7 @@ No I/O, no clock: a state is a function of the log and of how it was cut into st
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from enum import Enum
 from itertools import groupby
 
@@ -98,6 +99,11 @@ class NodeEngine:
     def bind(self, sql: str) -> tuple[StandingQuery, str, str | None]:
         """A subscription's query, its text in normal form without the name, and its name where it has one."""
         return self._binder.bind(sql, self.host.tables)
+
+    def read(self, sql: str) -> None:
+        """Bind a statement ahead of time, on any thread, so that binding it is quick afterwards."""
+        with suppress(SlackwaterError):
+            self._binder.bind(sql, dict(self.host.tables))
 
     def schema(self, table: str) -> TableSchema:
         """The table that a bound query reads."""
@@ -214,6 +220,10 @@ class NodeEngine:
         known = self.registrations.get(number)
         if record.number is not None and (known is None or record.epoch <= known.epoch):
             # A plan that is late: the query was dropped meanwhile, or is under this plan or a later one already.
+            self._pass_over(entry.end)
+            return None
+        if record.number is None and record.name is not None and self.named(record.name) is not None:
+            # Two asked for the name at once: it is theirs who came first, on every node.
             self._pass_over(entry.end)
             return None
         try:

@@ -19,7 +19,10 @@ from slackwater.core.query import OneShot
 from slackwater.server.limits import ServerLimits
 from slackwater.sql import parse
 
-_GROWING = (exp.Repeat, exp.Pad, exp.GenerateSeries, exp.Space, exp.Explode, exp.Unnest, exp.Lateral)
+_GROWING = (
+    *(exp.Repeat, exp.Pad, exp.GenerateSeries, exp.Space, exp.Explode, exp.Unnest, exp.Lateral),
+    *(exp.Format, exp.Replace, exp.RegexpReplace, exp.Translate, exp.GroupConcat, exp.Overlay),
+)
 """What makes much out of little: DuckDB counts neither the text nor the rows that such a function makes before it
 has made them."""
 _CHUNK = 8_192

@@ -10,6 +10,7 @@ from starlette.websockets import WebSocket
 
 from slackwater.core.errors import ProtocolError
 from slackwater.dissemination.encoding import Encoding, decode_from_client
+from slackwater.dissemination.messages import Subscribe
 from slackwater.dissemination.transports import Carried, Closed, How, Limits
 from slackwater.dissemination.transports.asgi import AsgiSocket
 from slackwater.dissemination.transports.socket import WebSocketConnection
@@ -100,6 +101,9 @@ class Live:
                 except ProtocolError as error:
                     sessions.farewell(number, str(error)[:500], again=False)
                     return
+                if isinstance(message, Subscribe):
+                    # Reading a statement can take long; here nobody else waits for it, and then it is known.
+                    await asyncio.to_thread(self._node.engine.read, message.sql)
                 sessions.received(number, message)
         except Closed as closed:
             if closed.ended.how is How.TOO_LARGE:

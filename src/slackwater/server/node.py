@@ -192,6 +192,8 @@ class Node:
     def close(self) -> None:
         """Let go of the files."""
         self._tasks = []
+        if self._settled:
+            gc.unfreeze()
         self.store.close()
         self.log.close()
 
@@ -296,6 +298,8 @@ class Node:
             for token in self.sessions.tokens():
                 if not self.store.in_force(token):
                     self.sessions.farewell_to_token(token, "the token was revoked")
+            if self.store.any_token():
+                self.sessions.farewell_to_strangers("there are tokens now, and this connection came without one")
 
     def _settle_memory(self) -> None:
         """Once many queries have come and no more are coming, have the collector pass over them from then on.

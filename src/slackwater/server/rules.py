@@ -26,6 +26,10 @@ class Rules:
     most_sessions: int = 10_000
     most_subscriptions: int = 10_000
     """Of one principal, over all its sessions."""
+    most_registrations: int = 200_000
+    """Of one principal, with or without anybody who listens."""
+    most_bytes: int = 48 * 2**20
+    """Of the rows of all selections of a session, as they are first sent."""
     most_statement: int = 65_536
     """Bytes of a statement."""
     most_held: int = 10_000

@@ -48,6 +48,8 @@ class Session:
         self.subscriptions: dict[int, Subscription] = {}
         self.references: dict[int, set[int]] = {}
         """The references of each query that is subscribed to."""
+        self.sizes: dict[int, int] = {}
+        """Bytes of the snapshot of each selection that is subscribed to, as it was then."""
         self.early: list[Subscribe] = []
         """What was asked for while the node was behind what the client has seen."""
         self.last_sent = now

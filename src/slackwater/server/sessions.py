@@ -126,6 +126,12 @@ class Sessions:
             if one.token is not None and one.token.id == token_id:
                 self.farewell(number, why, again=False)
 
+    def farewell_to_strangers(self, why: str) -> None:
+        """The same for everybody who came without one."""
+        for number, one in list(self._connections.items()):
+            if one.token is None:
+                self.farewell(number, why, again=False)
+
     def farewell_to_all(self, why: str) -> None:
         """The node goes down: everybody may come back."""
         for number in list(self._connections):

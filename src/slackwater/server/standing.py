@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from slackwater.core.errors import SqlError
+from slackwater.core.errors import SlackwaterError, SqlError
 from slackwater.core.query import StandingQuery
 from slackwater.core.schema import TableSchema
 from slackwater.core.statement import Subscribe
@@ -10,30 +10,53 @@ from slackwater.sql import Catalog, bind, parse
 from slackwater.sql import nodes as words
 from slackwater.sql.parse import write
 
-_MOST_REMEMBERED = 4_096
+_MOST_REMEMBERED = 16_384
+_MOST_REFUSED = 1_024
 
 
 class Binder:
-    """Binds subscriptions; forget what was bound when the tables change."""
+    """Binds subscriptions, on any thread; forget what was bound when the tables change."""
 
     def __init__(self) -> None:
         self._bound: dict[str, tuple[StandingQuery, str, str | None]] = {}
+        self._refused: dict[str, SlackwaterError] = {}
         self._catalog: Catalog | None = None
+        self._version = 0
 
     def forget(self) -> None:
         """The tables are others now."""
         self._bound.clear()
+        self._refused.clear()
         self._catalog = None
+        self._version += 1
 
     def bind(self, sql: str, tables: Mapping[str, TableSchema]) -> tuple[StandingQuery, str, str | None]:
         """The query, its text in normal form without a name, and its name."""
         known = self._bound.get(sql)
         if known is not None:
             return known
-        if self._catalog is None:
-            self._catalog = Catalog(tuple(tables.values()))
+        refused = self._refused.get(sql)
+        if refused is not None:
+            raise refused.with_traceback(None)
+        version = self._version
+        try:
+            return self._bind(sql, tables, version)
+        except SlackwaterError as error:
+            # Finding out what is wrong can take long, and must not take long again.
+            if len(self._refused) >= _MOST_REFUSED:
+                self._refused.clear()
+            if version == self._version:
+                self._refused[sql] = error
+            raise
+
+    def _bind(self, sql: str, tables: Mapping[str, TableSchema], version: int) -> tuple[StandingQuery, str, str | None]:
+        catalog = self._catalog
+        if catalog is None:
+            catalog = Catalog(tuple(tables.values()))
+            if version == self._version:
+                self._catalog = catalog
         parsed = parse(sql)
-        statement = bind(parsed, self._catalog)
+        statement = bind(parsed, catalog)
         if not isinstance(statement, Subscribe):
             raise SqlError("a standing query begins with SUBSCRIBE, as in SUBSCRIBE SELECT … FROM …")
         tree = parsed.tree.copy()
@@ -42,6 +65,9 @@ class Binder:
         text = write(tree)
         name = None if statement.name is None else str(statement.name)
         bound = (statement.query, text, name)
+        if version != self._version:
+            # The tables have changed while this was being read: it is right as of then, and not to be remembered.
+            return bound
         if len(self._bound) >= _MOST_REMEMBERED:
             self._bound.clear()
         self._bound[sql] = bound

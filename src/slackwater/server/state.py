@@ -49,6 +49,7 @@ class ServerState:
         self.sessions: dict[int, Session] = {}
         self._timers = Timers()
         self.subscriptions = self.subscriptions_class(rules, engine, self._timers)
+        self.subscriptions.send_away = self._end
         self._behind: list[tuple[int, int]] = []
         """Connections whose clients have seen more of the log than this node, by how far they are."""
         self._out: list[Instruction] = []
@@ -205,3 +206,6 @@ class ServerState:
         session = self.sessions.pop(connection, None)
         if session is not None:
             self.subscriptions.leave(session, now)
+            if session.after > self.position:
+                self._behind = [one for one in self._behind if one[1] != connection]
+                heapq.heapify(self._behind)

@@ -11,7 +11,7 @@ Design
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from slackwater.core.errors import SlackwaterError
@@ -53,6 +53,10 @@ class Subscriptions:
         self._asked: Counter[str] = Counter()
         """How many registrations of a text were asked for and have not turned up in the log."""
         self._granted: Counter[str] = Counter()
+        self._owned: Counter[str] = Counter()
+        """How many queries each owner has registered."""
+        self.send_away: Callable[[Session, str, int], None] = lambda session, why, now: None
+        """Ends a session whose client should go to another node."""
 
     @property
     def in_step(self) -> bool:
@@ -109,6 +113,7 @@ class Subscriptions:
                 event.number, event.epoch, event.text, event.owner, event.name, event.query, self._rules.most_recent
             )
             kept.ours = event.number < self._born or self._asked_for(event)
+            self._owned[event.owner] += 1
             self._idle(kept, now)
         elif event.epoch > kept.epoch:
             self.queries.remove(event.number)
@@ -125,6 +130,7 @@ class Subscriptions:
         kept = self.queries.remove(event.number)
         if kept is None:
             return
+        self._owned[kept.owner] -= 1
         self._arrived.pop(event.number, None)
         for session in kept.sessions.values():
             session.forget(kept.number)
@@ -228,10 +234,22 @@ class Subscriptions:
             self._attach(session, subscription, kept)
             return
         if kept is None and not session.principal.may_register:
-            self._end(session, subscription, "nobody keeps this query, and you may not register one")
+            # It may turn up in the log; if it does not, it has to be asked for where the log is written.
+            self._waiting.add(session, subscription)
+            self._timers.at(now + self._rules.lease, partial(self._elsewhere, session, subscription))
+            return
+        if kept is None and self._owned[session.principal.name] >= self._rules.most_registrations:
+            most = self._rules.most_registrations
+            self._end(session, subscription, f"you have registered {most} queries, as many as are allowed; drop some")
             return
         if self._waiting.add(session, subscription) and kept is None:
             self._register(subscription.text, subscription.name, session.principal.name, query, now)
+
+    def _elsewhere(self, session: Session, subscription: Subscription, now: int) -> None:
+        """Send a client on whose query nobody keeps, if this node cannot register it."""
+        waits = subscription.number is None and not subscription.refused
+        if waits and session.subscriptions.get(subscription.ref) is subscription:
+            self.send_away(session, "nobody keeps a query of yours, and this node only follows a log", now)
 
     def _register(self, text: str, name: str | None, owner: str, query: StandingQuery | None, now: int) -> None:
         """Ask the log for a query, and again if it does not turn up there."""
@@ -273,6 +291,15 @@ class Subscriptions:
                 most = f"{facts[0].count} rows are more than the {self._rules.most_rows} allowed"
                 self._end(session, subscription, f"{most}; ask for fewer with WHERE")
                 return
+            if isinstance(facts[0], Snapshot):
+                # All of them may have to go into one frame.
+                session.sizes[number] = len(bytes(facts[0].rows))
+                if sum(session.sizes.values()) > self._rules.most_bytes:
+                    taken = sum(session.sizes.values()) >> 20
+                    del session.sizes[number]
+                    why = f"the rows of this connection take {taken} MiB together, more than it can carry"
+                    self._end(session, subscription, f"{why}; ask for fewer with WHERE, or over another connection")
+                    return
         subscription.number, subscription.held = number, None
         session.references.setdefault(number, set()).add(subscription.ref)
         kept.sessions[session.connection] = session
@@ -309,6 +336,7 @@ class Subscriptions:
         if session.references[number]:
             return
         del session.references[number]
+        session.sizes.pop(number, None)
         session.forget(number)
         kept = self.queries.get(number)
         if kept is not None:

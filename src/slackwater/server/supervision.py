@@ -124,6 +124,8 @@ class Supervisor:
             return 127
         one.process, one.state, one.url = process, "running", None
         one.starts += 1
+        if one.stopping.is_set():
+            process.terminate()
         self._tell({"event": "started", "process": one.role.name, "pid": process.pid, "starts": one.starts})
         self._write()
         looking = asyncio.get_running_loop().create_task(self._look(one))

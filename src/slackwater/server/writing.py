@@ -67,6 +67,8 @@ class WriteQueue:
         self._most = pending_rows
         self._durable = durable
         self._target = self._open()
+        # What is on the disk may be far behind; the intake would make up for it by itself, in the middle of a group.
+        self._target.intake.save()
         self._saved = log.end
         self._queue: list[_Waiting] = []
         self._rows = 0
@@ -167,6 +169,7 @@ class WriteQueue:
             self._target = self._open()
         except SlackwaterError as reopening:
             _report.error("the log cannot be read back: %s", reopening)
+            self._target.log.forget()
 
 
 def _settle(waiting: _Waiting) -> None:

@@ -11,7 +11,7 @@ import msgspec
 import pyarrow as pa
 from starlette.responses import Response
 
-from slackwater.core.errors import NotSupported
+from slackwater.core.errors import NotSupported, SqlError
 from slackwater.core.query import OneShot
 from slackwater.core.statement import Catalogued, Explain, Select, Show, Statement
 from slackwater.core.types import Position
@@ -141,7 +141,10 @@ def _arrow(found: pa.Table) -> bytes:
 
 def _json(found: pa.Table, as_of: Position) -> bytes:
     columns = [AnswerColumn(field.name, str(field.type)) for field in found.schema]
-    cells = [[_plain(cell) for cell in column.to_pylist()] for column in found.columns]
+    try:
+        cells = [[_plain(cell) for cell in column.to_pylist()] for column in found.columns]
+    except (OverflowError, ValueError) as error:
+        raise SqlError(f"the answer has a date or time that JSON cannot show ({error}); cast it to TEXT") from None
     rows = [list(row) for row in zip(*cells, strict=True)]
     return msgspec.json.encode(QueryAnswer(columns, rows, as_of))
 

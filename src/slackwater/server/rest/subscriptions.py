@@ -1,5 +1,6 @@
 """Standing queries: register, list, explain, drop. Their answers are had over the live connection."""
 
+import asyncio
 from http import HTTPStatus
 from itertools import islice
 
@@ -26,6 +27,7 @@ async def register(call: Call) -> Response:
     """Keep a query from now on, whether anybody listens or not."""
     node = call.node
     sql = (await call.json(Statement)).sql
+    await asyncio.to_thread(node.engine.read, sql)
     query, text, name = node.engine.bind(sql)
     if name is None:
         raise wrong("give it a name, SUBSCRIBE name AS SELECT …; without one it lasts only while somebody listens")
