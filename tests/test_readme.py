@@ -33,6 +33,16 @@ def test_rates_of_admission() -> None:
     assert figure("rows through admission, text columns") == round(rates["text columns"] / 1e6, 1)
 
 
+def test_rates_of_nodes() -> None:
+    sums = result("bounded_aggregates")["uniform updates, batches of 1000"]["updates_a_second"]
+    told = figure("updates a second through 100 000 bounded sums, batches of 1 000, one core")
+    assert told == round(sums / 1e6, 2)
+    times = result("live_subscriptions")["live"]["ingest_to_client_ms"]
+    row = "ingest to client with 10 000 live subscriptions over 2 000 connections, median"
+    assert figure(row) == round(times["p50"])
+    assert figure("the same, 99th percentile") == round(times["p99"])
+
+
 def test_rates_of_the_pipeline() -> None:
     batches = result("pipeline_batches")
     assert figure("an empty micro-batch of the Spark pipeline, median") == round(
