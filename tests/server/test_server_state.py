@@ -1,5 +1,6 @@
 """The state of a serving node, one event after the other, with a real engine."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -415,6 +416,48 @@ def test_sessions_have_a_limit_and_the_silent_are_closed(bench: Bench) -> None:
     bench.say(Ack(0, 5), 2)
     bench.do(Tick())
     assert sorted(bench.closed) == [1, 3, 4]
+
+
+def test_more_rows_than_a_connection_can_carry_are_refused_and_the_others_go_on() -> None:
+    bench = Bench(replace(RULES, most_bytes=300, most_rows=100, most_held=100))
+    bench.open()
+    bench.change(*((key, 1.0) for key in range(20)))
+    assert isinstance(bench.subscribed("SUBSCRIBE SELECT id, price FROM items WHERE id < 5", ref=1)[0], Subscribed)
+    (refused,) = bench.subscribed("SUBSCRIBE SELECT id, price FROM items WHERE id > 1", ref=2)
+    assert isinstance(refused, Refused)
+    assert "more than it can carry" in refused.why
+    bench.change((3, 2.0))
+    assert [type(fact) for fact in bench.facts()] == [Upsert]
+    bench.say(Unsubscribe(1))
+    bench.take()
+    assert isinstance(
+        bench.subscribed("SUBSCRIBE SELECT id, price FROM items WHERE id > 1 AND id < 7", ref=3)[0], Subscribed
+    )
+
+
+def test_registrations_have_a_limit_also_where_nobody_listens_to_them() -> None:
+    bench = Bench(replace(RULES, most_registrations=2))
+    bench.open()
+    for number in range(2):
+        assert isinstance(
+            bench.subscribed(f"SUBSCRIBE q{number} AS {SUM.removeprefix('SUBSCRIBE ')}", ref=number)[0], Subscribed
+        )
+        bench.say(Unsubscribe(number))
+        bench.take()
+    (refused,) = bench.subscribed(f"SUBSCRIBE q2 AS {SUM.removeprefix('SUBSCRIBE ')}", ref=9)
+    assert isinstance(refused, Refused)
+    assert "as many as are allowed" in refused.why
+
+
+def test_a_name_that_two_asked_for_at_once_is_theirs_who_came_first(bench: Bench) -> None:
+    bench.open(1)
+    bench.open(2)
+    bench.say(Subscribe(1, f"SUBSCRIBE both AS {SUM.removeprefix('SUBSCRIBE ')}"), 1)
+    bench.say(Subscribe(1, f"SUBSCRIBE both AS {ROWS.removeprefix('SUBSCRIBE ')}"), 2)
+    bench.grant()
+    assert isinstance(bench.facts(1)[0], Subscribed)
+    assert [type(fact) for fact in bench.facts(2)] == [Refused]
+    assert len(bench.engine.registrations) == 1
 
 
 def test_an_event_costs_what_it_concerns() -> None:
