@@ -24,6 +24,8 @@ _BY_SERVER = {1002, 1003, 1007, 1009, 1011}
 """Codes with which the web server itself ends a WebSocket; a client sends none of them by itself."""
 
 
+_LINGER = 1.0
+"""Seconds for a peer that broke the rules to read why it is sent away."""
 _GONE = (RuntimeError, OSError, WebSocketDisconnect)
 """What Starlette and uvicorn raise when a WebSocket is used that is over."""
 
@@ -40,6 +42,7 @@ class HeldProtocol(WebSocketsSansIOProtocol):
     """uvicorn's WebSocket, whose application may drop the socket."""
 
     _hold: Hold | None = None
+    _lingering: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Send small messages at once; asyncio sees to it only where the listening socket was made for TCP by name."""
@@ -57,13 +60,31 @@ class HeldProtocol(WebSocketsSansIOProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Hand over what came before garbage; uvicorn would let go of what arrived in the same piece."""
+        if self._lingering is not None:
+            return
         self.conn.receive_data(data)
         self.handle_events()
         if self.conn.parser_exc is not None and not self.close_sent:
             self.handle_parser_exception()
 
+    def handle_parser_exception(self) -> None:
+        """Say why the connection ends, and read on for a moment without looking.
+
+        uvicorn would close at once. With bytes of the peer unread that resets the connection, and the reason may be
+        lost on the way.
+        """
+        assert self.conn.close_sent is not None
+        code, reason = self.conn.close_sent.code, self.conn.close_sent.reason
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
+        self.close_sent = True
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        self.transport.write_eof()
+        self._lingering = self.loop.call_later(_LINGER, self.transport.close)
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Say so."""
+        if self._lingering is not None:
+            self._lingering.cancel()
         super().connection_lost(exc)
         if self._hold is not None:
             self._hold.gone.set()
