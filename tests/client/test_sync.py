@@ -1,5 +1,6 @@
 """The client without `async`."""
 
+import asyncio
 import subprocess
 import sys
 import threading
@@ -8,6 +9,7 @@ import time
 import pytest
 
 import slackwater
+from slackwater.client.sync import _Loop
 from slackwater.core.errors import SlackwaterError, SqlError
 from slackwater.dissemination.transports import Unreachable
 from slackwater.server.process import ServerProcess
@@ -113,3 +115,22 @@ def test_closing_ends_what_other_threads_wait_for(client_server: ServerProcess) 
     waiting.join(10)
     assert not waiting.is_alive()
     assert len(told) == 1
+
+
+def test_a_loop_that_stops_lets_nobody_wait() -> None:
+    loop = _Loop()
+    told: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            loop.wait(asyncio.sleep(60))
+        except SlackwaterError as error:
+            told.append(error)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    time.sleep(0.2)
+    loop.stop()
+    waiting.join(10)
+    assert not waiting.is_alive()
+    assert "closed" in str(told[0])

@@ -124,6 +124,17 @@ def _until_goodbye(socket: ClientConnection) -> Goodbye:
             return message
 
 
+def test_with_the_first_token_those_who_came_without_one_must_leave(folder: Path) -> None:
+    with ServerProcess(folder) as server, connect(server.live_url) as socket:
+        socket.send(encode(Open(1, 0, 0)))
+        assert isinstance(decode_from_node(socket.recv(timeout=10)), Welcome)
+        with Store(folder / STORE_FILE) as store:
+            store.create_token("ann", [Scope.READ], NOW)
+        goodbye = _until_goodbye(socket)
+        assert not goodbye.again
+        assert "without one" in goodbye.why
+
+
 def test_without_a_token_only_loopback(folder: Path) -> None:
     for host in ("127.0.0.1", "localhost", "::1", "127.3.2.1"):
         check_host(host, folder)

@@ -107,12 +107,13 @@ def test_right_types_in_any_order(live: ServerProcess, sent: list[Open | Subscri
 
 
 def test_a_huge_frame_ends_the_connection(live: ServerProcess) -> None:
-    with connect(live.live_url) as socket:
-        try:
-            socket.send(b"\x00" * (2 << 20))
-        except ConnectionClosed:
-            return
-        assert settled(socket) == "ended with 1009"
+    for _ in range(8):
+        with connect(live.live_url) as socket:
+            try:
+                socket.send(b"\x00" * (2 << 20))
+            except ConnectionClosed:
+                continue
+            assert settled(socket) == "ended with 1009"
 
 
 def test_a_connection_that_says_nothing_holds_up_nobody(live: ServerProcess) -> None:

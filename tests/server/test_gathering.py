@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -98,4 +99,14 @@ async def test_more_than_may_wait_is_refused_at_once() -> None:
         assert await first == 1
         await queue.close()
         await writing
+        queue.finish()
+
+
+def test_the_memory_is_written_when_the_queue_opens(tmp_path: Path) -> None:
+    """Far behind the log, the intake would do so by itself, in the middle of a group that is not durable yet."""
+    memory = tmp_path / "memory"
+    with Counting() as log:
+        log.append([TableDefined(table("a"))])
+        queue = WriteQueue(log, ManualClock(), memory, 1000, lambda: None)
+        assert memory.exists()
         queue.finish()
