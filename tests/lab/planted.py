@@ -8,15 +8,15 @@ from slackwater.client.held import Held
 from slackwater.client.state import ClientState
 from slackwater.core.query import Aggregate
 from slackwater.dissemination.messages import Delete, Fact, Frame, Subscribed, Upsert, WireRow
+from slackwater.hosting.steps import Registration
 from slackwater.lab.host import PlainHost
 from slackwater.lab.workload import PlainLabEngine
 from slackwater.lab.world import Setting
 from slackwater.log import Entry, Registered
-from slackwater.server.events import Event, QueryRegistered, QueryUnregistered
+from slackwater.server.events import QueryRegistered, QueryUnregistered
 from slackwater.server.queries import Kept
 from slackwater.server.session import Session
 from slackwater.server.state import ServerState
-from slackwater.server.store import Registration
 from slackwater.server.subscriptions import Subscriptions
 
 
@@ -76,15 +76,15 @@ class AgainstTheLastSample(PlainHost):
 class LatePlanTaken(PlainLabEngine):
     """A plan that is not newer replaces the one that is in force."""
 
-    def _register(self, record: Registered, entry: Entry) -> Event | None:
-        if record.number is not None and record.number in self.registrations:
-            query = self.bind(record.text)[0]
-            self.host.register(record.number, query, entry.end)
-            self.registrations[record.number] = Registration(
-                record.number, record.owner, record.name, record.text, entry.first, record.epoch
-            )
-            return self._event(self.registrations[record.number])
-        return super()._register(record, entry)
+    def _register(self, record: Registered, entry: Entry, made: Any) -> None:
+        if record.number is None or record.number not in self.registrations:
+            super()._register(record, entry, made)
+            return
+        query = self.bind(record.text)[0]
+        self.host.register(record.number, query, entry.end)
+        one = Registration(record.number, record.owner, record.name, record.text, entry.first, record.epoch)
+        self.registrations[record.number], self._queries[record.number] = one, query
+        made.registered.append((one, query))
 
 
 # The node.

@@ -72,7 +72,7 @@ class Bench:
         for record in records:
             entries.append(Entry(Position(self.end), record))
             self.end = entries[-1].end
-        for events in self.engine.steps(entries):
+        for events in self.engine.events(entries):
             for event in events if state is not None else []:
                 self.do(event)
 

@@ -8,7 +8,8 @@ import pytest
 
 from slackwater.core.errors import StoreError
 from slackwater.core.types import Instant, Position
-from slackwater.server.store import Registration, Scope, Store
+from slackwater.hosting.steps import Registration
+from slackwater.server.store import Scope, Store
 
 NOW = Instant(1_700_000_000_000_000)
 

@@ -85,7 +85,7 @@ class SimulatedNode:
         self.stood[self.generation] = ([], [])
         if self._snapshot is not None:
             self.engine.restore(self._snapshot)
-        for _ in self.engine.steps(self._truth.read(self.engine.position, self._truth.end)):
+        for _ in self.engine.events(self._truth.read(self.engine.position, self._truth.end)):
             pass
         self.state = self._state_class(self.name, self.generation, self._rules, self.engine)
         self._note(self.name, f"starts as generation {self.generation} at {self.engine.position}")
@@ -122,7 +122,7 @@ class SimulatedNode:
         if start < end and self._random.random() < 0.3:
             end = self._random.randint(start + 1, end)
         if start < end:
-            for events in self.engine.steps(self._truth.read(start, end)):
+            for events in self.engine.events(self._truth.read(start, end)):
                 for event in events:
                     self.handle(event)
                 self._stands()

@@ -7,9 +7,9 @@ from slackwater.core.query import StandingQuery
 from slackwater.core.schema import Column, TableSchema
 from slackwater.core.types import DataType, Instant
 from slackwater.core.update import Operation, Origin, Update
+from slackwater.hosting.standing import Binder
 from slackwater.lab.host import PlainHost
 from slackwater.server.engine import NodeEngine
-from slackwater.server.standing import Binder
 
 TABLE = TableSchema(
     "items",

@@ -9,7 +9,7 @@ capabilities add theirs here.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 import pyarrow as pa
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from slackwater.core.arrow import ARROW_TYPES, EVENT_TIME, OPERATION, PROVENANCE, QUARANTINE
 from slackwater.core.errors import LogCorrupt, LogError, SchemaError
+from slackwater.core.hosts import HostKind
 from slackwater.core.schema import Column, TableSchema
 from slackwater.core.types import DataType, Instant, Position
 
@@ -79,7 +80,8 @@ class Registered:
     """A standing query is kept from here on: its text in normal form, and whose it is.
 
     A query is known by its `number`, which is the position of its first registration; None means this one. A later
-    record with that number replaces the query under a higher plan `epoch`. `name` is what its owner calls it.
+    record with that number replaces the query under a higher plan `epoch`. `name` is what its owner calls it. `query`
+    is the text as it was bound, in plain lists, so that nobody has to read the text again; `host` says who keeps it.
     """
 
     table: str
@@ -88,6 +90,8 @@ class Registered:
     name: str | None = None
     number: int | None = None
     epoch: int = 0
+    query: list[Any] | None = None
+    host: str = HostKind.NODE.value
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,12 +27,13 @@ from types import MappingProxyType
 import pyarrow as pa
 
 from slackwater.core.errors import NotSupported, SchemaError, StoreError
-from slackwater.core.query import StandingQuery
+from slackwater.core.query import Aggregate, StandingQuery
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Instant, Position
 from slackwater.processing import state
 from slackwater.processing.base import Answer, Notifications, Operator
 from slackwater.processing.bounded import BoundedAggregates
+from slackwater.processing.bounded.listing import listed
 from slackwater.processing.gathering import gathered
 from slackwater.processing.latest import LatestTable
 from slackwater.processing.queries import check_query, plain_query, query_of
@@ -122,6 +123,19 @@ class Host:
         self._queries[number], self._keepers[number] = query, keeper
         self._position = position
         return answer
+
+    def foresee(self, query: StandingQuery, position: Position) -> None:
+        """Another host of the same log keeps a query from now on: give its keys the slots that it gives them.
+
+        Sums are added in the order of slots, so hosts that share queries must number keys alike.
+        """
+        self._check_order(position)
+        latest = self.latest(query.table)
+        check_query(query, latest.schema)
+        if isinstance(query, Aggregate) and listed(query, latest) is None:
+            for weight in query.weights or ():
+                latest.slot_of(weight.key)
+        self._position = position
 
     def unregister(self, number: int, position: Position) -> None:
         """Forget a query; forgetting one that is not there does nothing."""

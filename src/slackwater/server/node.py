@@ -21,6 +21,8 @@ from pathlib import Path
 from slackwater.core.clock import Clock
 from slackwater.core.errors import LogError, SlackwaterError
 from slackwater.core.types import Position
+from slackwater.hosting.snapshots import Snapshot, SnapshotFolder
+from slackwater.hosting.steps import Registration
 from slackwater.intake import MEMORY_FILE
 from slackwater.log import LocalLog, Registered
 from slackwater.server.engine import NodeEngine
@@ -29,9 +31,8 @@ from slackwater.server.limits import ServerLimits
 from slackwater.server.rates import Rates
 from slackwater.server.rules import Rules
 from slackwater.server.sessions import Sessions
-from slackwater.server.snapshots import Snapshot, SnapshotFolder
 from slackwater.server.state import ServerState
-from slackwater.server.store import STORE_FILE, Registration, Store
+from slackwater.server.store import STORE_FILE, Store
 from slackwater.server.writing import Change, Result, Target, WriteQueue
 from slackwater.wallclock import WallClock
 
@@ -123,7 +124,7 @@ class Node:
 
     def _replay(self) -> None:
         began, start = time.monotonic(), self.engine.position
-        for _ in self.engine.steps(self.log.read(start)):
+        for _ in self.engine.events(self.log.read(start)):
             pass
         self.engine.forget_counts()
         if self.engine.position > start:
@@ -236,7 +237,7 @@ class Node:
             self._more.clear()
             end = self.log.end
             if end > self.engine.position:
-                for events in self.engine.steps(self.log.read(self.engine.position, end)):
+                for events in self.engine.events(self.log.read(self.engine.position, end)):
                     self._told(events)
                     await asyncio.sleep(0)
             elif self.writable:
@@ -245,7 +246,7 @@ class Node:
                 await asyncio.sleep(FOLLOW_SECONDS)
 
     def _catch_up(self) -> None:
-        for events in self.engine.steps(self.log.read(self.engine.position)):
+        for events in self.engine.events(self.log.read(self.engine.position)):
             self._told(events)
 
     def _told(self, events: list[Event]) -> None:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from slackwater.core.hosts import HostKind
+
 _SECOND = 1_000_000
 
 
@@ -13,6 +15,8 @@ class Rules:
     acknowledgement, a heartbeat and the way there and back. The heartbeat must leave room for that way.
     """
 
+    host: HostKind = HostKind.NODE
+    """Who keeps the queries of these sessions."""
     lease: int = 5 * _SECOND
     heartbeat: int = 1_250_000
     silence: int = 15 * _SECOND

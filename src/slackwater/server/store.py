@@ -21,12 +21,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from slackwater.core.errors import StoreError
+from slackwater.core.hosts import HostKind
 from slackwater.core.types import Instant, Position
+from slackwater.hosting.steps import Registration
 
 STORE_FILE = "server.sqlite"
 LONGEST_TOKEN_NAME = 128
 _PREFIX = "sw"
-_FORMAT = 1
+_FORMAT = 2
 _BUSY_MILLISECONDS = 5_000
 
 _TABLES = """
@@ -36,7 +38,7 @@ CREATE TABLE IF NOT EXISTS token (
 ) STRICT;
 CREATE TABLE IF NOT EXISTS registration (
     number INTEGER PRIMARY KEY, owner TEXT NOT NULL, name TEXT, text TEXT NOT NULL, position INTEGER NOT NULL,
-    epoch INTEGER NOT NULL
+    epoch INTEGER NOT NULL, host TEXT NOT NULL
 ) STRICT;
 CREATE TABLE IF NOT EXISTS fact (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;
 """
@@ -68,18 +70,6 @@ class Token:
         return scope in self.scopes or Scope.ADMIN in self.scopes
 
 
-@dataclass(frozen=True, slots=True)
-class Registration:
-    """A standing query in force: its number, whose it is, and where in the log it was last registered."""
-
-    number: int
-    owner: str
-    name: str | None
-    text: str
-    position: Position
-    epoch: int = 0
-
-
 class Store:
     """The file; one connection, for one thread."""
 
@@ -104,6 +94,10 @@ class Store:
         found = self._fact("format")
         if found is None:
             self._database.execute("INSERT OR IGNORE INTO fact VALUES ('format', ?)", (_FORMAT,))
+        elif found == 1:
+            # Before there were several hosts.
+            self._database.execute("ALTER TABLE registration ADD COLUMN host TEXT NOT NULL DEFAULT 'node'")
+            self._database.execute("UPDATE fact SET value = ? WHERE name = 'format'", (_FORMAT,))
         elif found != _FORMAT:
             raise StoreError(f"the store at {self.path} has format {found}, this version reads {_FORMAT}")
 
@@ -193,14 +187,17 @@ class Store:
 
     def _insert(self, registrations: Iterable[Registration], position: Position) -> None:
         self._database.executemany(
-            "INSERT OR REPLACE INTO registration VALUES (?, ?, ?, ?, ?, ?)",
-            [(one.number, one.owner, one.name, one.text, one.position, one.epoch) for one in registrations],
+            "INSERT OR REPLACE INTO registration VALUES (?, ?, ?, ?, ?, ?, ?)",
+            [
+                (one.number, one.owner, one.name, one.text, one.position, one.epoch, one.host.value)
+                for one in registrations
+            ],
         )
         self._database.execute("INSERT OR REPLACE INTO fact VALUES ('registrations', ?)", (position,))
 
     def _registrations(self) -> tuple[Registration, ...]:
-        rows = self._rows("SELECT number, owner, name, text, position, epoch FROM registration ORDER BY number")
-        return tuple(Registration(*row) for row in rows)
+        rows = self._rows("SELECT number, owner, name, text, position, epoch, host FROM registration ORDER BY number")
+        return tuple(Registration(*row, host=HostKind(host)) for *row, host in rows)
 
     # ---- the file
 

@@ -20,6 +20,7 @@ from slackwater.dissemination.encoding import Encoding
 from slackwater.dissemination.messages import Delete, Fact, Refused, Snapshot, Subscribe, Suspended, Upsert, Value
 from slackwater.log.records import Registered, Unregistered
 from slackwater.processing.base import Notifications
+from slackwater.processing.queries import plain_query
 from slackwater.server.events import Engine, QueryRegistered, QueryUnregistered
 from slackwater.server.facts import RowFacts, snapshot, subscribed
 from slackwater.server.queries import Kept, Queries
@@ -256,13 +257,15 @@ class Subscriptions:
         if not self._waiting.anybody(text, name):
             return
         try:
-            table = (self._engine.bind(text)[0] if query is None else query).table
+            asked = self._engine.bind(text)[0] if query is None else query
         except SlackwaterError as error:
             for session, subscription in self._waiting.take(text, name):
                 self._end(session, subscription, str(error))
             return
         self._asked[text] += 1
-        self.append.append(Registered(table, text, owner, name))
+        self.append.append(
+            Registered(asked.table, text, owner, name, query=plain_query(asked), host=self._rules.host.value)
+        )
         again = partial(self._register, text, name, owner, None)
         self._timers.at(now + self._rules.append_again, again)
 

@@ -1,14 +1,14 @@
 """A standing query as it is shown: what it is, and what was measured of it."""
 
 from slackwater.core.query import Aggregate
+from slackwater.hosting.steps import Registration
 from slackwater.server.node import Node
 from slackwater.server.rest.bodies import Subscription
-from slackwater.server.store import Registration
 
 
 def described(node: Node, one: Registration) -> Subscription:
     """All that is known of a registration."""
-    query = node.engine.host.query(one.number)
+    query = node.engine.query(one.number)
     bound = query.bound if isinstance(query, Aggregate) else None
     return Subscription(
         number=one.number,

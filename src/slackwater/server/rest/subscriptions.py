@@ -8,12 +8,14 @@ from starlette.responses import Response
 
 from slackwater.core.statement import Subscribe
 from slackwater.core.types import Position
+from slackwater.hosting.steps import Registration
 from slackwater.log import Registered, Unregistered
+from slackwater.processing.queries import plain_query
 from slackwater.server.errors import Refusal
 from slackwater.server.rest.bodies import Changed, Explanation, Statement, Subscription, Subscriptions
 from slackwater.server.rest.listing import described
 from slackwater.server.rest.operation import JSON, Call, Operation, Parameter, answered, missing, wrong
-from slackwater.server.store import Registration, Scope
+from slackwater.server.store import Scope
 from slackwater.server.writing import Target
 from slackwater.sql import explain
 
@@ -37,11 +39,13 @@ async def register(call: Call) -> Response:
     if node.engine.named(name) is not None or not node.reserve(name):
         raise Refusal(HTTPStatus.CONFLICT, "exists", f"there is already a subscription {name}; drop it first")
 
+    registration = Registered(query.table, text, call.caller.name, name, query=plain_query(query))
+
     def change(target: Target) -> tuple[int, Position]:
         number = int(target.log.end)
         if target.log.catalog().find(query.table) is None:
             raise missing(f"table {query.table} was dropped meanwhile")
-        return number, target.log.append([Registered(query.table, text, call.caller.name, name)])
+        return number, target.log.append([registration])
 
     try:
         number, position = await node.change(change)
@@ -70,7 +74,7 @@ async def get_one(call: Call) -> Response:
 async def explain_one(call: Call) -> Response:
     """Say what one means."""
     one = _found(call, call.path("subscription"))
-    tree = explain(Subscribe(call.node.engine.host.query(one.number)))
+    tree = explain(Subscribe(call.node.engine.query(one.number)))
     return answered(Explanation(tree.text(), dict(tree.plain())))
 
 
@@ -79,7 +83,7 @@ async def drop(call: Call) -> Response:
     one = _found(call, call.path("subscription"))
     if one.owner != call.caller.name and not call.caller.allows(Scope.ADMIN):
         raise Refusal(HTTPStatus.FORBIDDEN, "forbidden", f"it belongs to {one.owner}; they or an admin may drop it")
-    table = call.node.engine.host.query(one.number).table
+    table = call.node.engine.query(one.number).table
     position = await call.node.change(lambda target: target.log.append([Unregistered(table, one.number)]))
     await call.node.reached(position, call.limits.wait_seconds)
     return answered(Changed(position))

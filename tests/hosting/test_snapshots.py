@@ -6,7 +6,7 @@ import pytest
 
 from slackwater.core.errors import StoreError
 from slackwater.core.types import Position
-from slackwater.server.snapshots import Snapshot, SnapshotFolder
+from slackwater.hosting.snapshots import Snapshot, SnapshotFolder
 
 END = Position(1000)
 

@@ -1,0 +1,43 @@
+"""Which host keeps a standing query: a node by itself, or Spark's executors."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class HostKind(StrEnum):
+    """Where the operators of a query run; written into the log with its registration."""
+
+    NODE = "node"
+    """In the process that serves: the lowest latency, one core."""
+    SPARK = "spark"
+    """On Spark's executors: as many cores as there are, a micro-batch of latency."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The rule by which new queries are given a host: by their name, else by their table, else the default.
+
+    >>> rule = Placement(HostKind.SPARK, tables={"alarms": HostKind.NODE}, queries={"tech": HostKind.NODE})
+    >>> rule.of("quotes", None), rule.of("Alarms", None), rule.of("quotes", "Tech")
+    (<HostKind.SPARK: 'spark'>, <HostKind.NODE: 'node'>, <HostKind.NODE: 'node'>)
+    """
+
+    default: HostKind = HostKind.NODE
+    tables: Mapping[str, HostKind] = field(default_factory=dict)
+    queries: Mapping[str, HostKind] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for rule in ("tables", "queries"):
+            object.__setattr__(self, rule, {name.lower(): kind for name, kind in getattr(self, rule).items()})
+
+    @property
+    def kinds(self) -> frozenset[HostKind]:
+        """The hosts that may be given a query."""
+        return frozenset({self.default, *self.tables.values(), *self.queries.values()})
+
+    def of(self, table: str, name: str | None) -> HostKind:
+        """Who is to keep a query on this table, under this name if it has one."""
+        if name is not None and name.lower() in self.queries:
+            return self.queries[name.lower()]
+        return self.tables.get(table.lower(), self.default)

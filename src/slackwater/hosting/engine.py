@@ -1,0 +1,329 @@
+"""Operators and registrations as a function of the log: what a host knows at a position.
+
+Records go in, *steps* come out. A step is a run of neighbouring records of one sort: updates, gathered by table so that
+each table is applied once, or whatever changes tables and registrations. So a thousand small appends cost as little
+as a large one, and a query never hears of a change that came before it.
+
+A registration carries its query as it was bound when it was asked for. One that does not fit the tables at its
+position, because they were dropped in the same moment, is kept by nobody; dropping a table ends what stands on it.
+
+Several engines may share the queries of a log: each is told which ones it keeps. All of them know all tables and all
+registrations, and give keys the same slots, so it does not matter for a byte of what is said who keeps what.
+No I/O, no clock: a state is a function of the log and of how it was cut into steps.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from enum import Enum
+from itertools import groupby
+from typing import Any, TypeAlias
+
+import msgspec
+import pyarrow as pa
+
+from slackwater.core.errors import SlackwaterError, StoreError
+from slackwater.core.hosts import HostKind
+from slackwater.core.query import StandingQuery
+from slackwater.core.schema import TableSchema
+from slackwater.core.types import Position
+from slackwater.hosting.standing import Binder
+from slackwater.hosting.steps import Registration, Step
+from slackwater.log import (
+    Entry,
+    Quarantined,
+    Registered,
+    TableDefined,
+    TableDropped,
+    TimePassed,
+    Unregistered,
+    Updates,
+)
+from slackwater.processing.base import Notifications
+from slackwater.processing.host import Host, merged
+from slackwater.processing.queries import plain_query, query_of
+
+STEP_ROWS = 8_192
+"""Rows that are applied at once: between two steps the sockets get their turn."""
+STEP_REGISTRATIONS = 256
+_FORMAT = 2
+_NO_QUERY = -1
+"""Forgetting a query that is not there changes nothing but the position."""
+
+Keeps: TypeAlias = Callable[[Registration], bool]
+
+
+def on_node(one: Registration) -> bool:
+    """What a node keeps by itself."""
+    return one.host is HostKind.NODE
+
+
+class _Sort(Enum):
+    """Records that can be in one step: a query must not begin and end in the same one."""
+
+    ROWS = "rows"
+    BEGIN = "begin"
+    END = "end"
+
+
+def _sort(entry: Entry) -> _Sort:
+    match entry.record:
+        case Updates() | Quarantined():
+            return _Sort.ROWS
+        case Unregistered() | TableDropped():
+            return _Sort.END
+        case _:
+            return _Sort.BEGIN
+
+
+class _State(msgspec.Struct):
+    format: int
+    generation: int
+    registrations: list[tuple[int, str, str | None, str, int, int, str, Any]]
+    host: bytes
+
+
+class QueryEngine:
+    """See the module."""
+
+    def __init__(self, keeps: Keeps = on_node) -> None:
+        self.host = Host()
+        self.keeps = keeps
+        self.registrations: dict[int, Registration] = {}
+        """All that are in force, whoever keeps them."""
+        self.applied_rows = 0
+        self._queries: dict[int, StandingQuery] = {}
+        self._binder = Binder()
+
+    @property
+    def position(self) -> Position:
+        """The end of the last step that was applied."""
+        return self.host.position
+
+    @property
+    def tables(self) -> Mapping[str, TableSchema]:
+        """The tables there are."""
+        return self.host.tables
+
+    def query(self, number: int) -> StandingQuery:
+        """The query of a registration that is in force."""
+        return self._queries[number]
+
+    def bind(self, sql: str) -> tuple[StandingQuery, str, str | None]:
+        """A subscription's query, its text in normal form without the name, and its name where it has one."""
+        return self._binder.bind(sql, self.host.tables)
+
+    def read(self, sql: str) -> None:
+        """Bind a statement ahead of time, on any thread, so that binding it is quick afterwards."""
+        with suppress(SlackwaterError):
+            self._binder.bind(sql, dict(self.host.tables))
+
+    def named(self, name: str) -> Registration | None:
+        """The registration of this name, in whatever case it is written."""
+        wanted = name.lower()
+        return next((one for one in self.registrations.values() if one.name and one.name.lower() == wanted), None)
+
+    def standing_on(self, table: str) -> list[int]:
+        """The numbers of the queries that read a table, whoever keeps them."""
+        return sorted(number for number, query in self._queries.items() if query.table == table)
+
+    # ---- records in, steps out
+
+    def steps(self, entries: Iterable[Entry]) -> Iterator[Step]:
+        """Apply entries step by step; what is yielded is to be handed on before the next step is taken."""
+        for sort, run in groupby(entries, key=_sort):
+            if sort is _Sort.ROWS:
+                yield from self._rows(run)
+            else:
+                yield from self._others(run)
+
+    def nothing(self) -> Notifications:
+        """A step in which nothing was said."""
+        return Notifications(self.position)
+
+    def kept(self) -> list[tuple[Registration, StandingQuery]]:
+        """The registrations that are kept here."""
+        return [(one, self._queries[one.number]) for one in self.registrations.values() if self.keeps(one)]
+
+    def _rows(self, entries: Iterable[Entry]) -> Iterator[Step]:
+        batches: dict[str, list[pa.RecordBatch]] = {}
+        rows, end = 0, self.position
+        for entry in entries:
+            for piece in _pieces(entry):
+                if rows and rows + piece.rows > STEP_ROWS:
+                    yield Step(self._apply(batches, end))
+                    batches, rows = {}, 0
+                end, rows = piece.end, rows + piece.rows
+                if isinstance(piece.record, Updates):
+                    batches.setdefault(piece.record.table, []).append(piece.record.batch)
+        if rows:
+            yield Step(self._apply(batches, end))
+
+    def _apply(self, batches: dict[str, list[pa.RecordBatch]], end: Position) -> Notifications:
+        said = [self.host.apply(table, _joined(some), end) for table, some in batches.items()]
+        if not said:
+            self._pass_over(end)
+        self.applied_rows += sum(batch.num_rows for some in batches.values() for batch in some)
+        return merged(said, end)
+
+    def _pass_over(self, end: Position) -> None:
+        """Go to a position across records that change nothing, such as refused rows."""
+        self.host.unregister(_NO_QUERY, end)
+
+    def _others(self, entries: Iterable[Entry]) -> Iterator[Step]:
+        made = _Making()
+        for entry in entries:
+            self._other(entry, made)
+            if made.size >= STEP_REGISTRATIONS:
+                yield made.step(self.position)
+                made = _Making()
+        yield made.step(self.position)
+
+    def _other(self, entry: Entry, made: "_Making") -> None:
+        end = entry.end
+        match entry.record:
+            case TableDefined(schema):
+                self.host.define(schema, end)
+                self._binder.forget()
+                made.defined.append(schema)
+            case TableDropped(table):
+                table = next((name for name in self.host.tables if name.lower() == table.lower()), table)
+                for number in self.standing_on(table):
+                    self._unregister(number, end, made)
+                self.host.drop(table, end)
+                self._binder.forget()
+                made.dropped.append(table)
+            case Registered() as record:
+                self._register(record, entry, made)
+            case Unregistered(_, number):
+                self._unregister(number, end, made)
+            case TimePassed(time):
+                made.said.append(self.host.advance(time, end))
+            case _:
+                raise StoreError(f"a host does not know what to do with a {type(entry.record).__name__} record")
+
+    def _register(self, record: Registered, entry: Entry, made: "_Making") -> None:
+        number = int(entry.first) if record.number is None else record.number
+        known = self.registrations.get(number)
+        if record.number is not None and (known is None or record.epoch <= known.epoch):
+            # A plan that is late: the query was dropped meanwhile, or is under this plan or a later one already.
+            self._pass_over(entry.end)
+            return
+        if record.number is None and record.name is not None and self.named(record.name) is not None:
+            # Two asked for the name at once: it is theirs who came first, on every node.
+            self._pass_over(entry.end)
+            return
+        one = Registration(
+            number, record.owner, record.name, record.text, entry.first, record.epoch, HostKind(record.host)
+        )
+        try:
+            query = self.bind(record.text)[0] if record.query is None else query_of(record.query)
+            if self.keeps(one):
+                self.host.register(number, self.held(query), entry.end)
+            else:
+                self.host.foresee(query, entry.end)
+        except SlackwaterError:
+            self._pass_over(entry.end)
+            return
+        self.registrations[number], self._queries[number] = one, query
+        made.size += 1
+        if self.keeps(one):
+            made.registered.append((one, query))
+
+    def held(self, query: StandingQuery) -> StandingQuery:
+        """The query as the operators keep it: as it was asked, unless a host needs some of the bound for itself."""
+        return query
+
+    def _unregister(self, number: int, end: Position, made: "_Making") -> None:
+        known = self.registrations.pop(number, None)
+        self._queries.pop(number, None)
+        self.host.unregister(number, end)
+        if known is not None:
+            made.size += 1
+            if self.keeps(known):
+                made.unregistered.append(known)
+
+    # ---- snapshots
+
+    def snapshot(self, generation: int = 0) -> bytes:
+        """The whole state as bytes."""
+        rows = [
+            (
+                one.number,
+                one.owner,
+                one.name,
+                one.text,
+                int(one.position),
+                one.epoch,
+                one.host.value,
+                plain_query(self._queries[one.number]),
+            )
+            for one in self.registrations.values()
+        ]
+        return msgspec.msgpack.encode(_State(_FORMAT, generation, rows, self.host.snapshot()))
+
+    def restore(self, state: bytes) -> int:
+        """Become what the snapshot was taken of; returns the generation that took it."""
+        try:
+            plain = msgspec.msgpack.decode(state, type=_State)
+        except msgspec.MsgspecError as error:
+            raise StoreError(f"a snapshot cannot be read: {error}") from error
+        if plain.format != _FORMAT:
+            raise StoreError(f"a snapshot of format {plain.format} cannot be read; this version writes {_FORMAT}")
+        self.host.restore(plain.host)
+        self.registrations, self._queries = {}, {}
+        for number, owner, name, text, position, epoch, host, query in plain.registrations:
+            self.registrations[number] = Registration(
+                number, owner, name, text, Position(position), epoch, HostKind(host)
+            )
+            self._queries[number] = query_of(query)
+        return plain.generation
+
+
+class _Making:
+    """A step of registrations that is being made."""
+
+    def __init__(self) -> None:
+        self.said: list[Notifications] = []
+        self.defined: list[TableSchema] = []
+        self.registered: list[tuple[Registration, StandingQuery]] = []
+        self.unregistered: list[Registration] = []
+        self.dropped: list[str] = []
+        self.size = 0
+        """Registrations that changed, whoever keeps them: engines that share a log cut it alike."""
+
+    def step(self, position: Position) -> Step:
+        """What was made."""
+        return Step(
+            merged(self.said, position),
+            tuple(self.defined),
+            tuple(self.registered),
+            tuple(self.unregistered),
+            tuple(self.dropped),
+        )
+
+
+def _pieces(entry: Entry) -> Iterator[Entry]:
+    """An entry in pieces that fit into a step."""
+    record = entry.record
+    assert isinstance(record, Updates | Quarantined)
+    for offset in range(0, entry.rows, STEP_ROWS):
+        batch = record.batch.slice(offset, STEP_ROWS)
+        yield Entry(Position(entry.first + offset), type(record)(record.table, batch))
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    widest = max((batch.schema for batch in batches), key=len)
+    if any(not batch.schema.equals(widest) for batch in batches):
+        # A column was added in between: older rows have null there.
+        batches = [_widened(batch, widest) for batch in batches]
+    return pa.concat_batches(batches)
+
+
+def _widened(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    columns = [
+        batch.column(field.name) if field.name in batch.schema.names else pa.nulls(batch.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

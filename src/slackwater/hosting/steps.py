@@ -1,0 +1,42 @@
+"""A step: what a run of records did, as one piece. The moments that can be observed are the ends of steps."""
+
+from dataclasses import dataclass
+
+from slackwater.core.hosts import HostKind
+from slackwater.core.query import StandingQuery
+from slackwater.core.schema import TableSchema
+from slackwater.core.types import Position
+from slackwater.processing.base import Notifications
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A standing query in force: its number, whose it is, where in the log it was last registered, and who keeps it."""
+
+    number: int
+    owner: str
+    name: str | None
+    text: str
+    position: Position
+    epoch: int = 0
+    host: HostKind = HostKind.NODE
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """Tables and registrations that changed, in this order, and all that has to be said at the end of it.
+
+    A query does not begin and end in one step, and is not mentioned in the notifications of the step in which it
+    begins.
+    """
+
+    notifications: Notifications
+    defined: tuple[TableSchema, ...] = ()
+    registered: tuple[tuple[Registration, StandingQuery], ...] = ()
+    unregistered: tuple[Registration, ...] = ()
+    dropped: tuple[str, ...] = ()
+
+    @property
+    def position(self) -> Position:
+        """Where it ends."""
+        return self.notifications.position
