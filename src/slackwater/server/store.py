@@ -197,7 +197,10 @@ class Store:
 
     def _registrations(self) -> tuple[Registration, ...]:
         rows = self._rows("SELECT number, owner, name, text, position, epoch, host FROM registration ORDER BY number")
-        return tuple(Registration(*row, host=HostKind(host)) for *row, host in rows)
+        return tuple(
+            Registration(number, owner, name, text, position, epoch, HostKind(host))
+            for number, owner, name, text, position, epoch, host in rows
+        )
 
     # ---- the file
 
