@@ -36,7 +36,7 @@ def test_a_missing_part_is_named(monkeypatch: pytest.MonkeyPatch, part: str, adv
 
         class Table:
             def to_pandas(self) -> object:
-                import pandas  # type: ignore[import-untyped]
+                import pandas
 
                 return pandas
 

@@ -20,6 +20,7 @@ from slackwater.core.errors import (
     StoreError,
 )
 from slackwater.core.extent import Categories, Extent, Interval, Missing
+from slackwater.core.hosts import HostKind, Placement
 from slackwater.core.notification import Identity, Notification, NotificationKind
 from slackwater.core.plan import Plan, PlanPart
 from slackwater.core.query import (
@@ -71,6 +72,7 @@ __all__ = [
     "Drop",
     "Explain",
     "Extent",
+    "HostKind",
     "Identity",
     "Instant",
     "Interval",
@@ -88,6 +90,7 @@ __all__ = [
     "OneShot",
     "Operation",
     "Origin",
+    "Placement",
     "Plan",
     "PlanPart",
     "Position",

@@ -38,7 +38,7 @@ from slackwater.log import (
     Unregistered,
     Updates,
 )
-from slackwater.processing.base import Notifications
+from slackwater.processing.base import Answer, Notifications
 from slackwater.processing.host import Host, merged
 from slackwater.processing.queries import plain_query, query_of
 
@@ -126,6 +126,17 @@ class QueryEngine:
         """The numbers of the queries that read a table, whoever keeps them."""
         return sorted(number for number, query in self._queries.items() if query.table == table)
 
+    def share(self, keeps: Keeps) -> list[Answer]:
+        """Keep others of the queries from here on; what is said of those that are new here is exact at this moment."""
+        answers = []
+        for number, one in self.registrations.items():
+            if self.keeps(one) and not keeps(one):
+                self.host.unregister(number, self.position)
+            elif keeps(one) and not self.keeps(one):
+                answers.append(self.host.register(number, self.held(self._queries[number]), self.position))
+        self.keeps = keeps
+        return answers
+
     # ---- records in, steps out
 
     def steps(self, entries: Iterable[Entry]) -> Iterator[Step]:
@@ -159,7 +170,8 @@ class QueryEngine:
             yield Step(self._apply(batches, end))
 
     def _apply(self, batches: dict[str, list[pa.RecordBatch]], end: Position) -> Notifications:
-        said = [self.host.apply(table, _joined(some), end) for table, some in batches.items()]
+        # In the order of names: what several engines say of the same step can then be joined.
+        said = [self.host.apply(table, _joined(some), end) for table, some in sorted(batches.items())]
         if not said:
             self._pass_over(end)
         self.applied_rows += sum(batch.num_rows for some in batches.values() for batch in some)

@@ -5,7 +5,6 @@ name, forced to the disk, then given the name; its checksum stands at its head. 
 is found damaged is passed over for the older one, and after that for the beginning of the log.
 """
 
-import hashlib
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -14,11 +13,11 @@ from pathlib import Path
 
 from slackwater.core.errors import StoreError
 from slackwater.core.types import Position
+from slackwater.hosting.sealing import sealed, unsealed
 from slackwater.log import disk
 
 KEPT = 2
 _MAGIC = b"SWSNAP01"
-_DIGEST_BYTES = 16
 _NAME = re.compile(r"^(\d{20})\.snapshot$")
 
 
@@ -43,7 +42,7 @@ class SnapshotFolder:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with draft.open("wb") as file:
-                file.write(_MAGIC + _digest(snapshot.state) + snapshot.state)
+                file.write(sealed(_MAGIC, snapshot.state))
                 file.flush()
                 disk.sync(file.fileno())
             disk.rename(draft, path)
@@ -65,20 +64,20 @@ class SnapshotFolder:
                 content = path.read_bytes()
             except OSError:
                 continue
-            head = len(_MAGIC) + _DIGEST_BYTES
-            if content[: len(_MAGIC)] == _MAGIC and content[len(_MAGIC) : head] == _digest(content[head:]):
-                yield Snapshot(position, content[head:])
+            state = unsealed(_MAGIC, content)
+            if state is not None:
+                yield Snapshot(position, state)
 
     def oldest(self) -> Position | None:
         """The position of the oldest one: the log is needed from there on."""
         paths = self._paths()
         return Position(int(paths[-1].name[:20])) if paths else None
 
+    def positions(self) -> list[Position]:
+        """Where those that are kept stand, latest first."""
+        return [Position(int(path.name[:20])) for path in self._paths()]
+
     def _paths(self) -> list[Path]:
         if not self.folder.is_dir():
             return []
         return sorted((path for path in self.folder.iterdir() if _NAME.match(path.name)), reverse=True)
-
-
-def _digest(state: bytes) -> bytes:
-    return hashlib.blake2b(state, digest_size=_DIGEST_BYTES).digest()

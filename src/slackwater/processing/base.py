@@ -129,6 +129,7 @@ class Rows:
 
     Entry k says that row `places[k]` of `rows` is now in the answer of `queries[k]`, or that it left it. `rows` has the
     table's columns; of a row that left, only the key columns count. The query itself says which columns it shows.
+    `slots` are those of `rows`, in rising order, where the host has any.
     """
 
     table: str
@@ -136,6 +137,7 @@ class Rows:
     places: Integers
     kinds: npt.NDArray[np.int8]
     rows: pa.RecordBatch
+    slots: Integers | None = None
 
     def __len__(self) -> int:
         return len(self.queries)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from slackwater.processing.base import Values
+from slackwater.processing.base import Answer, Values
 
 
 def gathered(said: Iterable[Values | None]) -> Values | None:
@@ -17,3 +17,15 @@ def gathered(said: Iterable[Values | None]) -> Values | None:
     numbers = np.concatenate([one.values for one in values])
     there = np.concatenate([one.there for one in values])
     return Values(queries[order], numbers[order], there[order])
+
+
+def as_values(answers: Iterable[Answer]) -> Values | None:
+    """What answers say of aggregates, as values; None where they say nothing. Of rows they say nothing new."""
+    found = sorted((one for one in answers if one.rows is None), key=lambda one: one.query)
+    if not found:
+        return None
+    return Values(
+        np.array([one.query for one in found], np.int64),
+        np.array([0.0 if one.value is None else one.value for one in found]),
+        np.array([one.value is not None for one in found]),
+    )

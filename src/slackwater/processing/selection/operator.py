@@ -130,7 +130,8 @@ class Selections:
         order = np.lexsort((rows, numbers))
         needed, at = np.unique(rows[order], return_inverse=True)
         batch = changes.after.take(pa.array(needed))
-        return Notifications(position, rows=(Rows(changes.table, numbers[order], at, kinds[order], batch),))
+        said = Rows(changes.table, numbers[order], at, kinds[order], batch, changes.slots[needed])
+        return Notifications(position, rows=(said,))
 
     def advance(self, time: Instant, position: Position) -> Notifications:
         """Nothing here depends on time."""

@@ -1,0 +1,248 @@
+"""What a host in another process said about one batch, as bytes: the steps of it, and the answers of new queries.
+
+Values are the columns themselves, rows are Arrow. The bytes follow from the steps alone: the same steps of two hosts
+are equal bytes.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from slackwater.core.errors import StoreError
+from slackwater.core.hosts import HostKind
+from slackwater.core.query import StandingQuery
+from slackwater.core.types import Position
+from slackwater.hosting.steps import Registration, Step
+from slackwater.processing.base import Answer, Notifications, Rows, Values
+from slackwater.processing.gathering import gathered
+from slackwater.processing.queries import plain_query, plain_schema, query_of, schema_of
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SaidStep:
+    """A step, and the answers of the queries that begin in it."""
+
+    step: Step
+    answers: tuple[Answer, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Publication:
+    """What was said of the positions from `start` to `end`, by which generation of the host."""
+
+    generation: int
+    start: Position
+    end: Position
+    steps: tuple[SaidStep, ...]
+
+
+class _PlainRows(msgspec.Struct, array_like=True):
+    table: str
+    queries: bytes
+    places: bytes
+    kinds: bytes
+    slots: bytes
+    rows: bytes
+
+
+class _PlainAnswer(msgspec.Struct, array_like=True):
+    query: int
+    changed: int
+    value: float | None
+    rows: bytes | None
+
+
+class _PlainStep(msgspec.Struct, array_like=True):
+    position: int
+    values: tuple[bytes, bytes, bytes] | None
+    rows: list[_PlainRows]
+    defined: list[Any]
+    registered: list[tuple[Any, Any]]
+    unregistered: list[Any]
+    dropped: list[str]
+    answers: list[_PlainAnswer]
+
+
+class _PlainPublication(msgspec.Struct, array_like=True):
+    format: int
+    generation: int
+    start: int
+    end: int
+    steps: list[_PlainStep]
+
+
+def encode_steps(steps: Iterable[SaidStep]) -> bytes:
+    """Steps as bytes."""
+    return _ENCODER.encode([_plain_step(one) for one in steps])
+
+
+def decode_steps(body: bytes) -> tuple[SaidStep, ...]:
+    """The steps that such bytes were made of."""
+    return tuple(_step(one) for one in msgspec.msgpack.decode(body, type=list[_PlainStep]))
+
+
+def encode(publication: Publication) -> bytes:
+    """A publication as bytes."""
+    steps = [_plain_step(one) for one in publication.steps]
+    return _ENCODER.encode(_PlainPublication(FORMAT, publication.generation, publication.start, publication.end, steps))
+
+
+def decode(body: bytes) -> Publication:
+    """The publication that such bytes were made of."""
+    try:
+        plain = msgspec.msgpack.decode(body, type=_PlainPublication)
+    except msgspec.MsgspecError as error:
+        raise StoreError(f"what a host has said cannot be read: {error}") from error
+    if plain.format != FORMAT:
+        raise StoreError(f"what a host has said came in format {plain.format}, this version reads {FORMAT}")
+    steps = tuple(_step(one) for one in plain.steps)
+    return Publication(plain.generation, Position(plain.start), Position(plain.end), steps)
+
+
+def merged_steps(shards: Sequence[Sequence[SaidStep]]) -> tuple[SaidStep, ...]:
+    """What several shards said of the same batch, as one host would have said it.
+
+    All of them have cut the batch alike; tables are the same for all, queries are kept by one of them each.
+    """
+    if len({tuple(one.step.position for one in steps) for steps in shards}) > 1:
+        raise StoreError("the shards of a host have cut a batch in different ways; they do not read the same log")
+    return tuple(_merged(some) for some in zip(*shards, strict=True))
+
+
+def _merged(some: Sequence[SaidStep]) -> SaidStep:
+    steps = [one.step for one in some]
+    registered = sorted((pair for step in steps for pair in step.registered), key=lambda pair: pair[0].position)
+    unregistered = sorted((one for step in steps for one in step.unregistered), key=lambda one: one.number)
+    answers = sorted((answer for one in some for answer in one.answers), key=lambda answer: answer.query)
+    said = [step.notifications for step in steps]
+    values = gathered(one.values for one in said)
+    notifications = Notifications(steps[0].position, values, merged_rows([rows for one in said for rows in one.rows]))
+    step = Step(notifications, steps[0].defined, tuple(registered), tuple(unregistered), steps[0].dropped)
+    return SaidStep(step, tuple(answers))
+
+
+def merged_rows(parts: Sequence[Rows]) -> tuple[Rows, ...]:
+    """Rows of the same tables from several shards: in order of queries, every row that is mentioned once.
+
+    Shards number keys alike, so the rows of each are in the same order; which rows are the same is told by their keys
+    and nothing else needs comparing: a row of one step has one content.
+    """
+    tables: dict[str, list[Rows]] = {}
+    for part in parts:
+        tables.setdefault(part.table, []).append(part)
+    return tuple(some[0] if len(some) == 1 else _merged_rows(some) for _, some in sorted(tables.items()))
+
+
+def _merged_rows(some: Sequence[Rows]) -> Rows:
+    own = [part.slots for part in some if part.slots is not None]
+    slots = np.concatenate(own)
+    needed, first = np.unique(slots, return_index=True)
+    whole = pa.Table.from_batches([part.rows for part in some]).take(pa.array(first)).combine_chunks()
+    mentioned = [ours[part.places] for ours, part in zip(own, some, strict=True)]
+    places = np.searchsorted(needed, np.concatenate(mentioned))
+    queries = np.concatenate([part.queries for part in some])
+    kinds = np.concatenate([part.kinds for part in some])
+    order = np.lexsort((places, queries))
+    [rows] = whole.to_batches()
+    return Rows(some[0].table, queries[order], places[order], kinds[order], rows, needed)
+
+
+def _plain_step(one: SaidStep) -> _PlainStep:
+    step, said = one.step, one.step.notifications
+    values = None
+    if said.values is not None:
+        values = (said.values.queries.tobytes(), said.values.values.tobytes(), said.values.there.tobytes())
+    return _PlainStep(
+        step.position,
+        values,
+        [_plain_rows(rows) for rows in said.rows],
+        [plain_schema(table) for table in step.defined],
+        [(_plain_registration(one), plain_query(query)) for one, query in step.registered],
+        [_plain_registration(one) for one in step.unregistered],
+        list(step.dropped),
+        [_plain_answer(answer) for answer in one.answers],
+    )
+
+
+def _step(plain: _PlainStep) -> SaidStep:
+    values = None
+    if plain.values is not None:
+        queries, numbers, there = plain.values
+        values = Values(np.frombuffer(queries, np.int64), np.frombuffer(numbers), np.frombuffer(there, np.bool_))
+    rows = tuple(_rows(one) for one in plain.rows)
+    registered: list[tuple[Registration, StandingQuery]] = [
+        (_registration(one), query_of(query)) for one, query in plain.registered
+    ]
+    step = Step(
+        Notifications(Position(plain.position), values, rows),
+        tuple(schema_of(table) for table in plain.defined),
+        tuple(registered),
+        tuple(_registration(one) for one in plain.unregistered),
+        tuple(plain.dropped),
+    )
+    return SaidStep(step, tuple(_answer(one) for one in plain.answers))
+
+
+def _plain_rows(rows: Rows) -> _PlainRows:
+    assert rows.slots is not None
+    return _PlainRows(
+        rows.table,
+        rows.queries.tobytes(),
+        np.asarray(rows.places, np.int64).tobytes(),
+        rows.kinds.tobytes(),
+        rows.slots.tobytes(),
+        as_bytes(rows.rows),
+    )
+
+
+def _rows(plain: _PlainRows) -> Rows:
+    return Rows(
+        plain.table,
+        np.frombuffer(plain.queries, np.int64),
+        np.frombuffer(plain.places, np.int64),
+        np.frombuffer(plain.kinds, np.int8),
+        as_batch(plain.rows),
+        np.frombuffer(plain.slots, np.int64),
+    )
+
+
+def _plain_registration(one: Registration) -> list[Any]:
+    return [one.number, one.owner, one.name, one.text, one.position, one.epoch, one.host.value]
+
+
+def _registration(plain: list[Any]) -> Registration:
+    number, owner, name, text, position, epoch, host = plain
+    return Registration(number, owner, name, text, Position(position), epoch, HostKind(host))
+
+
+def _plain_answer(one: Answer) -> _PlainAnswer:
+    return _PlainAnswer(one.query, one.changed, one.value, None if one.rows is None else as_bytes(one.rows))
+
+
+def _answer(plain: _PlainAnswer) -> Answer:
+    rows = None if plain.rows is None else as_batch(plain.rows)
+    return Answer(plain.query, Position(plain.changed), plain.value, rows)
+
+
+def as_bytes(batch: pa.RecordBatch) -> bytes:
+    """A batch of rows as an Arrow stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    body: bytes = sink.getvalue().to_pybytes()
+    return body
+
+
+def as_batch(body: bytes) -> pa.RecordBatch:
+    """The batch that such bytes were made of."""
+    with pa.ipc.open_stream(pa.py_buffer(body)) as reader:
+        return reader.read_next_batch()
+
+
+_ENCODER = msgspec.msgpack.Encoder()

@@ -1,0 +1,215 @@
+"""What a host that runs elsewhere has said so far: tables, registrations and answers, brought forward step by step.
+
+A new subscriber is told what has been *said*; the truth is known to the operators alone. So whoever serves the queries
+of another host needs no operators, only this.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from slackwater.core.errors import SlackwaterError, StoreError
+from slackwater.core.hosts import HostKind
+from slackwater.core.query import Selection, StandingQuery
+from slackwater.core.schema import TableSchema
+from slackwater.core.types import Key, Position, Row
+from slackwater.hosting.publication import Publication, SaidStep
+from slackwater.hosting.steps import Registration
+from slackwater.processing.base import Answer, RowKind, Rows
+from slackwater.processing.columns import python_rows, rows_schema
+from slackwater.processing.queries import plain_query, plain_schema, query_of, schema_of
+
+_FORMAT = 1
+
+
+class _State(msgspec.Struct, array_like=True):
+    format: int
+    generation: int
+    position: int
+    tables: list[Any]
+    registrations: list[tuple[int, str, str | None, str, int, int, str, Any]]
+    values: list[tuple[int, int, float | None]]
+    rows: list[tuple[int, int, list[tuple[Any, ...]]]]
+
+
+class Replica:
+    """All that has been said up to a position."""
+
+    def __init__(self) -> None:
+        self.position = Position(0)
+        self.generation = 0
+        self.tables: dict[str, TableSchema] = {}
+        self.registrations: dict[int, Registration] = {}
+        self._queries: dict[int, StandingQuery] = {}
+        self._values: dict[int, tuple[Position, float | None]] = {}
+        self._rows: dict[int, dict[Key, Row]] = {}
+        self._changed: dict[int, Position] = {}
+
+    @property
+    def queries(self) -> Mapping[int, StandingQuery]:
+        """The queries in force by number."""
+        return self._queries
+
+    def apply(self, publication: Publication) -> None:
+        """Take a publication in; it must follow on the one before."""
+        self.follow(publication)
+        for said in publication.steps:
+            self.step(said)
+        self.position = publication.end
+
+    def follow(self, publication: Publication) -> None:
+        """See that a publication is the next one, and of no host that was replaced."""
+        if publication.start != self.position:
+            raise StoreError(
+                f"what was said begins at position {publication.start} where {self.position} was next; "
+                f"a part of it is missing"
+            )
+        if publication.generation < self.generation:
+            raise StoreError(
+                f"generation {publication.generation} of a host speaks, though {self.generation} has taken over"
+            )
+        self.generation = publication.generation
+
+    def step(self, said: SaidStep) -> None:
+        """Take one step in."""
+        step = said.step
+        for table in step.defined:
+            self._define(table)
+        for one, query in step.registered:
+            self._forget(one.number)
+            self.registrations[one.number], self._queries[one.number] = one, query
+        for answer in said.answers:
+            self._answered(answer)
+        for one in step.unregistered:
+            self._forget(one.number)
+        for name in step.dropped:
+            self.tables.pop(name, None)
+        self.position = step.position
+        values = step.notifications.values
+        if values is not None:
+            for number, value, there in zip(
+                values.queries.tolist(), values.values.tolist(), values.there.tolist(), strict=True
+            ):
+                self._values[number] = (step.position, value if there else None)
+        for rows in step.notifications.rows:
+            self._take(rows)
+
+    def answer(self, number: int) -> Answer:
+        """All that has been said of a query."""
+        query = self._queries[number]
+        if not isinstance(query, Selection):
+            changed, value = self._values[number]
+            return Answer(number, changed, value)
+        layout = rows_schema(self.tables[query.table])
+        rows = list(self._rows[number].values())
+        columns = zip(*rows, strict=True) if rows else [()] * len(layout)
+        arrays = [_array(column, field.type) for column, field in zip(columns, layout, strict=True)]
+        return Answer(number, self._changed[number], rows=pa.RecordBatch.from_arrays(arrays, schema=layout))
+
+    def value(self, number: int) -> float | None:
+        """The value last said of an aggregate."""
+        return self._values[number][1]
+
+    # ---- bytes
+
+    def snapshot(self) -> bytes:
+        """Everything as bytes."""
+        registrations = [
+            (
+                one.number,
+                one.owner,
+                one.name,
+                one.text,
+                int(one.position),
+                one.epoch,
+                one.host.value,
+                plain_query(self._queries[one.number]),
+            )
+            for one in self.registrations.values()
+        ]
+        return msgspec.msgpack.encode(
+            _State(
+                _FORMAT,
+                self.generation,
+                self.position,
+                [plain_schema(table) for table in self.tables.values()],
+                registrations,
+                [(number, int(changed), value) for number, (changed, value) in self._values.items()],
+                [(number, int(self._changed[number]), list(rows.values())) for number, rows in self._rows.items()],
+            )
+        )
+
+    @classmethod
+    def restore(cls, state: bytes) -> "Replica":
+        """What the bytes were made of."""
+        try:
+            plain = msgspec.msgpack.decode(state, type=_State)
+        except msgspec.MsgspecError as error:
+            raise StoreError(f"what was said cannot be read: {error}") from error
+        if plain.format != _FORMAT:
+            raise StoreError(f"what was said came in format {plain.format}, this version reads {_FORMAT}")
+        made = cls()
+        made.generation, made.position = plain.generation, Position(plain.position)
+        made.tables = {table.name: table for table in map(schema_of, plain.tables)}
+        for number, owner, name, text, position, epoch, host, query in plain.registrations:
+            made.registrations[number] = Registration(
+                number, owner, name, text, Position(position), epoch, HostKind(host)
+            )
+            made._queries[number] = query_of(query)
+        made._values = {number: (Position(changed), value) for number, changed, value in plain.values}
+        for number, changed, rows in plain.rows:
+            table = made.tables[made._queries[number].table]
+            made._rows[number] = {table.key_of(row): row for row in rows}
+            made._changed[number] = Position(changed)
+        return made
+
+    # ---- the parts of it
+
+    def _define(self, table: TableSchema) -> None:
+        former = self.tables.get(table.name)
+        self.tables[table.name] = table
+        if former is None or len(former.columns) == len(table.columns):
+            return
+        more = (None,) * (len(table.columns) - len(former.columns))
+        for number, rows in self._rows.items():
+            if self._queries[number].table == table.name:
+                self._rows[number] = {key: (*row, *more) for key, row in rows.items()}
+
+    def _answered(self, answer: Answer) -> None:
+        number = answer.query
+        query = self._queries.get(number)
+        if query is None:
+            raise StoreError(f"an answer of query {number} came, which was never registered")
+        if isinstance(query, Selection):
+            assert answer.rows is not None
+            table = self.tables[query.table]
+            self._rows[number] = {table.key_of(row): row for row in python_rows(answer.rows)}
+            self._changed[number] = answer.changed
+        else:
+            self._values[number] = (answer.changed, answer.value)
+
+    def _take(self, said: Rows) -> None:
+        table = self.tables.get(said.table)
+        if table is None:
+            raise SlackwaterError(f"rows of table {said.table} came, which is not there")
+        rows = python_rows(said.rows)
+        keys = [table.key_of(row) for row in rows]
+        for number, place, kind in zip(said.queries.tolist(), said.places.tolist(), said.kinds.tolist(), strict=True):
+            if kind == RowKind.UPSERT:
+                self._rows[number][keys[place]] = rows[place]
+            else:
+                self._rows[number].pop(keys[place], None)
+            self._changed[number] = self.position
+
+    def _forget(self, number: int) -> None:
+        self.registrations.pop(number, None)
+        for kept in (self._queries, self._values, self._rows, self._changed):
+            kept.pop(number, None)
+
+
+def _array(column: tuple[Any, ...], kind: pa.DataType) -> pa.Array:
+    if pa.types.is_timestamp(kind):
+        return pa.array(column, pa.int64()).cast(kind)
+    return pa.array(column, kind)

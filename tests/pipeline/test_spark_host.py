@@ -1,0 +1,272 @@
+"""The Spark host says what a node would say, byte by byte, whatever dies and whoever keeps what."""
+
+from pathlib import Path
+from random import Random
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.hosting.histories import History
+
+from slackwater.core import Aggregate, HostKind, Position, Selection
+from slackwater.core.errors import StoreError
+from slackwater.hosting.engine import QueryEngine
+from slackwater.hosting.publication import Publication, as_bytes
+from slackwater.hosting.replica import Replica
+from slackwater.hosting.said import SaidReader, read_said
+from slackwater.hosting.steps import Step
+from slackwater.log import LocalLog
+from slackwater.pipeline.placing import OnExecutors
+from slackwater.pipeline.sharding import Sharding
+from slackwater.pipeline.shards import Shard, ShardReport, ShardTask
+from slackwater.pipeline.spark_host import Runner, SparkHost
+from slackwater.processing.columns import python_rows
+
+
+class Workers:
+    """A few workers in this process, any of which may get any shard, and any of which may die."""
+
+    def __init__(self, seed: int, workers: int = 3, deaths: float = 0.0, width: int = 2) -> None:
+        self._random = Random(seed)
+        self._live: list[dict[tuple[str, int], Shard]] = [{} for _ in range(workers)]
+        self._deaths = deaths
+        self.width = width
+
+    def __call__(self, task: ShardTask, shards: list[int]) -> list[ShardReport]:
+        told = []
+        for shard in shards:
+            for _ in range(10):
+                worker = self._random.choice(self._live)
+                if self._random.random() < self._deaths:
+                    worker.clear()
+                report = task.on(worker, shard)
+                if self._random.random() >= self._deaths:
+                    break
+                # The answer is lost: Spark runs the task again, somewhere.
+            told.append(report)
+        return told
+
+
+Columns = list[tuple[object, ...]]
+
+
+def columns(step: Step) -> tuple[int, Columns]:
+    """What a step says, as the bytes of its columns."""
+    said = step.notifications
+    made: Columns = []
+    if said.values is not None:
+        made.append((said.values.queries.tobytes(), said.values.values.tobytes(), said.values.there.tobytes()))
+    for rows in said.rows:
+        assert rows.slots is not None
+        parts = (rows.queries, rows.places, rows.kinds, rows.slots)
+        made.append((rows.table, *(part.tobytes() for part in parts), as_bytes(rows.rows)))
+    return int(step.position), made
+
+
+def everything(one: object) -> bool:
+    return True
+
+
+class Twin:
+    """One engine that keeps everything, as a node does, cut as the host cuts."""
+
+    def __init__(self, log: LocalLog) -> None:
+        self.engine = QueryEngine(everything)
+        self._log = log
+
+    def batch(self, end: int) -> list[tuple[int, Columns]]:
+        return [columns(step) for step in self.engine.steps(self._log.read(self.engine.position, Position(end)))]
+
+
+def published(folder: Path, start: int) -> Publication:
+    found = read_said(folder, start)
+    assert found is not None
+    return found
+
+
+def compare(replica: Replica, engine: QueryEngine) -> None:
+    """All that was said is what the engine has said."""
+    assert {*replica.registrations} == {*engine.registrations}
+    assert replica.position == engine.position
+    for number in replica.registrations:
+        ours, theirs = replica.answer(number), engine.host.answer(number)
+        assert ours.value == theirs.value
+        assert (ours.rows is None) == (theirs.rows is None)
+        if ours.rows is not None:
+            assert sorted(map(repr, python_rows(ours.rows))) == sorted(map(repr, python_rows(theirs.rows)))
+
+
+def run(seed: int, folder: Path, run: Runner, batches: int = 10, restarts: float = 0.0, rows: int = 60) -> None:
+    """One history through a node's engine and through the host, batch by batch."""
+    history, random = History(seed), Random(seed + 1)
+    with LocalLog(folder / "log") as log:
+        log.append(history.beginning())
+        twin = Twin(log)
+
+        def host() -> SparkHost:
+            return SparkHost(folder / "log", folder / "host", run, shards=2, snapshot_rows=rows)
+
+        spark = host()
+        try:
+            for _ in range(batches):
+                log.append(history.more(random.randint(1, 12)))
+                before = spark.position
+                assert spark.batch()
+                publication = published(folder / "host", before)
+                assert [columns(said.step) for said in publication.steps] == twin.batch(int(log.end))
+                if random.random() < restarts:
+                    if random.random() < 0.5:
+                        spark.keep_snapshots()
+                    spark.close()
+                    spark = host()
+            reader = SaidReader(folder / "host")
+            reader.catch_up()
+            compare(reader.replica, twin.engine)
+        finally:
+            spark.close()
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_what_is_said_is_what_a_node_says(seed: int, tmp_path: Path) -> None:
+    run(seed, tmp_path, Workers(seed, deaths=0.15), batches=14, restarts=0.15)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(30, 1_030))
+def test_what_is_said_is_what_a_node_says_often(seed: int, tmp_path: Path) -> None:
+    run(seed, tmp_path, Workers(seed, deaths=0.2), batches=20, restarts=0.2)
+
+
+def test_on_spark_too(spark: SparkSession, tmp_path: Path) -> None:
+    """20 histories; two shards whose workers change places, as they do with more than one core."""
+    for seed in range(20):
+        run(1_000 + seed, tmp_path / str(seed), OnExecutors(spark.sparkContext), batches=4)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_other_cuts_end_within_every_bound(seed: int, tmp_path: Path) -> None:
+    history = History(seed)
+    with LocalLog(tmp_path / "log") as log:
+        log.append(history.beginning() + history.more(120))
+        with SparkHost(tmp_path / "log", tmp_path / "host", Workers(seed), max_rows=37 + seed) as host:
+            while host.batch():
+                pass
+        fresh = QueryEngine(everything)
+        for _ in fresh.steps(log.read(Position(0))):
+            pass
+        reader = SaidReader(tmp_path / "host")
+        reader.catch_up()
+        assert {*reader.replica.registrations} == {*fresh.registrations}
+        for number in fresh.registrations:
+            query = fresh.query(number)
+            said = reader.replica.answer(number)
+            truth = fresh.host.register(number, query, fresh.position)
+            if isinstance(query, Selection):
+                assert sorted(map(repr, python_rows(said.rows))) == sorted(map(repr, python_rows(truth.rows)))
+            else:
+                assert isinstance(query, Aggregate)
+                if said.value is None or truth.value is None:
+                    assert said.value == truth.value
+                else:
+                    assert abs(said.value - truth.value) <= query.bound.within + 1e-9 * abs(truth.value)
+
+
+def test_shards_that_change_say_only_what_is_new(tmp_path: Path) -> None:
+    """From one shard to three: the clients' values stay within their bounds, rows are not said again."""
+    history = History(5)
+    with LocalLog(tmp_path / "log") as log:
+        log.append(history.beginning() + history.more(60))
+        host = SparkHost(tmp_path / "log", tmp_path / "host", Workers(1), shards=1)
+        assert host.batch()
+        host.reshard(3)
+        log.append(history.more(1))
+        before = host.position
+        assert host.batch()
+        assert host.sharding.shards == 3
+        publication = published(tmp_path / "host", before)
+        first = publication.steps[0].step
+        assert first.position == before
+        assert not first.notifications.rows
+        log.append(history.more(40))
+        assert host.batch()
+        exact(host, log)
+        host.close()
+
+
+def exact(host: SparkHost, log: LocalLog) -> None:
+    """Every value said is within its bound of the truth."""
+    truth = QueryEngine(everything)
+    for _ in truth.steps(log.read(Position(0))):
+        pass
+    reader = SaidReader(host._folder)
+    reader.catch_up()
+    for number in truth.registrations:
+        query = truth.query(number)
+        if isinstance(query, Aggregate):
+            said, now = reader.replica.answer(number).value, truth.host.register(number, query, truth.position).value
+            assert (said is None) == (now is None)
+            if said is not None and now is not None:
+                assert abs(said - now) <= query.bound.within + 1e-9 * abs(now)
+
+
+def test_a_shard_without_a_snapshot_is_made_anew(tmp_path: Path) -> None:
+    history = History(8)
+    workers = Workers(1, workers=1)
+    with LocalLog(tmp_path / "log") as log:
+        log.append(history.beginning() + history.more(80))
+        with SparkHost(tmp_path / "log", tmp_path / "host", workers, shards=2, snapshot_rows=20) as host:
+            assert host.batch()
+            for _ in range(4):
+                log.append(history.more(4))
+                assert host.batch()
+            for path in (tmp_path / "host" / "shards" / "1").iterdir():
+                path.write_bytes(b"damaged")
+            workers._live[0].clear()
+            log.append(history.more(2))
+            assert host.batch()
+            exact(host, log)
+            log.append(history.more(20))
+            assert host.batch()
+            exact(host, log)
+
+
+def test_one_host_at_a_time(tmp_path: Path) -> None:
+    with LocalLog(tmp_path / "log") as log:
+        log.append(History(1).beginning())
+        with (
+            SparkHost(tmp_path / "log", tmp_path / "host", Workers(1)),
+            pytest.raises(StoreError, match="another host"),
+        ):
+            SparkHost(tmp_path / "log", tmp_path / "host", Workers(1))
+
+
+def test_a_busy_shard_gives_queries_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    history = History(3)
+    made = SparkHost._note
+
+    def slow(self: SparkHost, reports: list[ShardReport]) -> None:
+        """Shard 0 takes as long as its queries weigh."""
+        import msgspec
+
+        weighed = dict.fromkeys((0, 1), 0.0)
+        for bucket, weight in self._weights.items():
+            weighed[self.sharding.owners[bucket]] += weight if bucket % 2 == 0 else 0
+        made(self, [msgspec.structs.replace(one, seconds=0.01 + weighed[one.shard] / 1000) for one in reports])
+
+    monkeypatch.setattr(SparkHost, "_note", slow)
+    with LocalLog(tmp_path / "log") as log:
+        log.append(history.beginning() + history.more(300))
+        with SparkHost(tmp_path / "log", tmp_path / "host", Workers(1, workers=1), shards=2) as host:
+            assert host.batch()
+            first = host.sharding
+            for _ in range(40):
+                log.append(history.more(1))
+                assert host.batch()
+            assert host.sharding.epoch > first.epoch
+            exact(host, log)
+
+
+def test_even_sharding_is_even() -> None:
+    made = Sharding.even(0, 0, 3)
+    counts = [made.owners.count(shard) for shard in range(3)]
+    assert max(counts) - min(counts) <= 1
+    assert HostKind.SPARK.value == "spark"
