@@ -112,8 +112,7 @@ async def test_another_server_takes_over(tmp_path: Path) -> None:
             watch = Watch(total, every)
             watching = asyncio.create_task(watch.run())
             await total.reached(receipt.position, 10)
-            session = client._session
-            assert session is not None
+            session = client._sessions[None]
             assert session._state.node == "a"
             first.kill()
             async with asyncio.timeout(20):

@@ -27,6 +27,7 @@ app.add_typer(token.app, name="token")
 app.command("up")(up.up)
 app.command("up-feed", hidden=True)(up.run_feed)
 app.command("up-pipeline", hidden=True)(up.run_pipeline)
+app.command("up-spark", hidden=True)(up.run_spark)
 
 app.add_typer(log.app, name="log")
 app.command("doctor")(doctor.doctor)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slackwater.cli.output import AsJson, errors, need_node, plain
+from slackwater.core.errors import SlackwaterError
+from slackwater.core.hosts import HostKind, Placement
 
 if TYPE_CHECKING:
     from slackwater.server.serving import Listening
@@ -30,6 +32,17 @@ def serve(
     lease: Annotated[
         float, typer.Option("--lease", min=0.1, max=3600, help="Seconds for which clients rely on the node.")
     ] = 5.0,
+    spark: Annotated[
+        Path | None, typer.Option("--spark", help="The folder of a Spark host, which keeps queries of this log too.")
+    ] = None,
+    keep_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--keep-on",
+            help="Who keeps new queries: node or spark; table:NAME=node or query:NAME=spark for some. "
+            "Without it spark where --spark is given, else node.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Serve until Ctrl-C or SIGTERM. Everything that was acknowledged survives whatever ends the process."""
@@ -42,7 +55,8 @@ def serve(
     report_to_stderr(logging.WARNING if as_json else logging.INFO)
     seconds = round(lease * 1_000_000)
     rules = Rules(lease=seconds, heartbeat=seconds // 4, silence=max(3 * seconds, Rules().silence))
-    settings = NodeSettings(folder, node_name, follow, snapshot_every, rules)
+    placement = _placement(keep_on or [], HostKind.NODE if spark is None else HostKind.SPARK)
+    settings = NodeSettings(folder, node_name, follow, snapshot_every, rules, spark=spark, placement=placement)
 
     def announce(listening: "Listening") -> None:
         if as_json:
@@ -53,3 +67,19 @@ def serve(
             errors.print(f"node {plain(listening.node)} listens on {listening.url} (generation {listening.generation})")
 
     raise typer.Exit(serve_node(Serving(settings, host, port), announce))
+
+
+def _placement(rules: list[str], default: HostKind) -> Placement:
+    """Who keeps new queries, as the command line says it."""
+    tables: dict[str, HostKind] = {}
+    queries: dict[str, HostKind] = {}
+    for rule in rules:
+        which, _, host = rule.rpartition("=")
+        kind, _, name = which.partition(":")
+        if host not in {*map(str, HostKind)} or (which and (kind not in ("table", "query") or not name)):
+            raise SlackwaterError(f"--keep-on {rule}: write node, spark, table:NAME=node or query:NAME=spark")
+        if not which:
+            default = HostKind(host)
+        else:
+            (tables if kind == "table" else queries)[name] = HostKind(host)
+    return Placement(default, tables, queries)

@@ -17,7 +17,7 @@ from slackwater.core.errors import SourceError
 from slackwater.wallclock import WallClock
 
 if TYPE_CHECKING:
-    from slackwater.server.deployment import Deployment, FeedPart, ServerPart
+    from slackwater.server.deployment import Deployment, FeedPart, ServerPart, SparkPart
     from slackwater.server.supervision import Role
     from slackwater.sources.base import Source
 
@@ -75,10 +75,19 @@ def _roles(file: Path, base: Path, deployment: "Deployment") -> "list[Role]":
     from slackwater.server.supervision import Role
 
     server = base / "server"
-    roles = [_serving("server", server, deployment.server, None)]
-    roles += [_serving(name, base / name, part, server / "log") for name, part in deployment.followers.items()]
+    spark = deployment.spark
+    if spark is not None and spark.optional and _no_spark():
+        spark = None
+    hosts = _hosting(spark, base)
+    roles = [_serving("server", server, deployment.server, None, hosts)]
+    roles += [_serving(name, base / name, part, server / "log", hosts) for name, part in deployment.followers.items()]
+    if spark is not None:
+        need_spark()
+        told = ["--master", spark.master, *([] if spark.shards is None else ["--shards", str(spark.shards)])]
+        spark_words = _command("up-spark", str(server / "log"), str(base / spark.folder), *told)
+        roles.append(Role("spark", lambda: spark_words))
     pipeline = deployment.pipeline
-    if pipeline is not None and not (pipeline.optional and importlib.util.find_spec("pyspark") is None):
+    if pipeline is not None and not (pipeline.optional and _no_spark()):
         need_spark()
         words = _command("up-pipeline", str(server / "log"), str(base / pipeline.out), "--master", pipeline.master)
         roles.append(Role("pipeline", lambda: words))
@@ -88,11 +97,25 @@ def _roles(file: Path, base: Path, deployment: "Deployment") -> "list[Role]":
     return roles
 
 
+def _no_spark() -> bool:
+    return importlib.util.find_spec("pyspark") is None
+
+
+def _hosting(spark: "SparkPart | None", base: Path) -> list[str]:
+    """What a server is told about who keeps what."""
+    if spark is None:
+        return []
+    rules = [spark.default.value]
+    rules += [f"table:{name}={host.value}" for name, host in spark.tables.items()]
+    rules += [f"query:{name}={host.value}" for name, host in spark.queries.items()]
+    return ["--spark", str(base / spark.folder), *(word for rule in rules for word in ("--keep-on", rule))]
+
+
 def _command(*words: str) -> list[str]:
     return [sys.executable, "-m", "slackwater", *words]
 
 
-def _serving(name: str, folder: Path, part: "ServerPart", follow: Path | None) -> "Role":
+def _serving(name: str, folder: Path, part: "ServerPart", follow: Path | None, hosts: list[str]) -> "Role":
     from slackwater.server.serving import STATE_FILE as LISTENING_FILE
     from slackwater.server.serving import read_state
     from slackwater.server.supervision import Role
@@ -109,7 +132,8 @@ def _serving(name: str, folder: Path, part: "ServerPart", follow: Path | None) -
             "--lease": str(part.lease),
         }
         words = [word for pair in settings.items() for word in pair]
-        return _command("serve", str(folder), *words, *([] if follow is None else ["--follow", str(follow)]))
+        following = [] if follow is None else ["--follow", str(follow)]
+        return _command("serve", str(folder), *words, *following, *hosts)
 
     def found() -> str | None:
         listening = read_state(folder)
@@ -201,6 +225,33 @@ def run_pipeline(
             while not stopping.is_set():
                 if pipeline.wait(0.5):
                     break
+    finally:
+        session.stop()
+
+
+def run_spark(
+    log: Annotated[Path, typer.Argument()],
+    folder: Annotated[Path, typer.Argument()],
+    master: Annotated[str, typer.Option("--master")] = "local[1]",
+    shards: Annotated[int | None, typer.Option("--shards", min=1)] = None,
+) -> None:
+    """Keep the standing queries of a log that are Spark's, until stopped; started by `slackwater up`."""
+    need_spark()
+    from slackwater.pipeline.placing import OnExecutors, wait_for_executors
+    from slackwater.pipeline.session import build_session
+    from slackwater.pipeline.spark_host import HOST_SETTINGS, SparkHost
+
+    stopping = threading.Event()
+    _on_signal(stopping.set)
+    while not any(log.glob("*.segment")):
+        if stopping.wait(0.1):
+            return
+    session = build_session(master, "slackwater host", HOST_SETTINGS)
+    try:
+        wait_for_executors(session.sparkContext, master)
+        with SparkHost(log, folder, OnExecutors(session.sparkContext), shards=shards) as host:
+            print(f"keeps queries of {log} on {master}, generation {host.generation}", flush=True)
+            host.run(stopping.is_set)
     finally:
         session.stop()
 

@@ -16,6 +16,10 @@ class Address:
     live: str
     """The address of the WebSocket."""
 
+    def lane(self, host: str | None) -> str:
+        """The address of the WebSocket for the queries of one host; None: of whichever most are kept by."""
+        return self.live if host is None else f"{self.live}?host={host}"
+
     def __str__(self) -> str:
         return self.questions
 

@@ -77,6 +77,7 @@ class Standing(msgspec.Struct, frozen=True):
     name: str | None = None
     within: float | None = None
     fidelity: float | None = None
+    host: str = "node"
     notifications: int = 0
     subscribers: int = 0
 

@@ -127,4 +127,4 @@ def _refused(holder: Holder, fact: Refused, out: list[Instruction]) -> None:
     holder.unanswered.discard(fact.ref)
     holder.touched.add(fact.ref)
     _unlist(holder, held)
-    out.append(Ended(fact.ref, fact.why))
+    out.append(Ended(fact.ref, fact.why, fact.host))

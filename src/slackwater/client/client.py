@@ -50,7 +50,8 @@ class Client:
         self._patience = patience
         self._transport = transport
         self._rest: Rest | None = None
-        self._session: Session | None = None
+        self._sessions: dict[str | None, Session] = {}
+        """One for each lane that was needed so far; None is the one that is asked first."""
         self._name = secrets.token_hex(8)
         self._numbers: dict[str, int] = {}
         self._numbering = asyncio.Lock()
@@ -60,7 +61,7 @@ class Client:
             raise SlackwaterError("this client was connected before: make another one with slackwater.connect")
         jitter = random.random
         self._rest = Rest(self._addresses, self._token, self._patience, jitter)
-        self._session = Session(self._addresses, self._transport or WebSocketTransport(self._token), jitter)
+        self._lane(None)
         if self._transport is None:
             try:
                 decoded(await self._rest.request("GET", "/v1/ready", patience=self._wait), ReadyBody)
@@ -76,8 +77,8 @@ class Client:
 
     async def close(self) -> None:
         """End all subscriptions and close all connections."""
-        if self._session is not None:
-            await self._session.close()
+        for session in self._sessions.values():
+            await session.close()
         if self._rest is not None:
             await self._rest.close()
 
@@ -85,9 +86,22 @@ class Client:
 
     def subscribe(self, sql: str) -> Subscription:
         """Want a standing query: `SUBSCRIBE SELECT …`, or the name of one that is registered."""
-        if self._session is None:
+        if not self._sessions:
             raise _not_connected()
-        return self._session.subscribe(sql)
+        return self._lane(None).subscribe(sql)
+
+    def _lane(self, host: str | None) -> Session:
+        """The session for the queries of one host: each host stands at its own position."""
+        session = self._sessions.get(host)
+        if session is None:
+            carrier = self._transport or WebSocketTransport(self._token)
+            session = self._sessions[host] = Session(
+                self._addresses, carrier, random.random, lane=host, elsewhere=self._elsewhere
+            )
+        return session
+
+    def _elsewhere(self, subscription: Subscription, host: str) -> None:
+        self._lane(host).adopt(subscription)
 
     async def subscriptions(self) -> list[Standing]:
         """The standing queries of the server."""

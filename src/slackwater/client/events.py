@@ -116,6 +116,8 @@ class Ended:
 
     ref: int
     why: str
+    host: str | None = None
+    """Where it can be had: in the lane of this host."""
 
 
 Instruction: TypeAlias = Send | Connect | Described | Changed | Certainty | Ended

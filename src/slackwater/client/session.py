@@ -69,7 +69,12 @@ class Session:
         transport: Dialler,
         jitter: Callable[[], float],
         clock: Callable[[], int] = microseconds,
+        *,
+        lane: str | None = None,
+        elsewhere: Callable[[Subscription, str], None] | None = None,
     ) -> None:
+        self._lane = lane
+        self._elsewhere = elsewhere
         self._addresses = addresses
         self._transport = transport
         self._clock = clock
@@ -94,8 +99,22 @@ class Session:
         """Want a standing query."""
         if self._closed:
             raise SlackwaterError("the client is closed: subscribe inside `async with slackwater.connect(…)`")
-        ref = next(self._refs)
-        subscription = Subscription(self, ref, sql)
+        subscription = Subscription(self, next(self._refs), sql)
+        self._take(subscription)
+        return subscription
+
+    def adopt(self, subscription: Subscription) -> None:
+        """Want a standing query that another lane could not give."""
+        subscription._move(self, next(self._refs))
+        if self._closed:
+            subscription._end(SlackwaterError("the client is closed"))
+        else:
+            self._take(subscription)
+            # Whoever waits for it waits here from now on.
+            self.watch(subscription._ref)
+
+    def _take(self, subscription: Subscription) -> None:
+        ref, sql = subscription._ref, subscription.sql
         self._subscriptions[ref] = subscription
         weakref.finalize(subscription, self._let_go, ref).atexit = False
         if self._state.phase is Phase.IDLE and self._failure is None:
@@ -105,7 +124,6 @@ class Session:
             subscription._end(self._failure)
         elif self._state.phase is Phase.REFUSED:
             subscription._end(Refused(self._state.shown(ref, self._clock()).why))
-        return subscription
 
     def shown(self, ref: int) -> Shown:
         """What is known of a subscription."""
@@ -169,6 +187,9 @@ class Session:
                 subscription._changed(instruction)
             case Described():
                 subscription._described(instruction)
+            case Ended(_, _, str() as host) if self._elsewhere is not None and host != self._lane:
+                del self._subscriptions[ref]
+                self._elsewhere(subscription, host)
             case Ended(_, why):
                 subscription._end(of_sentence(why))
             case Certainty():
@@ -213,7 +234,7 @@ class Session:
     async def _dial_and_read(self, address: Address, after: int) -> None:
         await asyncio.sleep(after / 1_000_000)
         try:
-            connection = await self._transport.dial(address.live, LIMITS)
+            connection = await self._transport.dial(address.lane(self._lane), LIMITS)
         except Denied as denial:
             self._denied(address, denial)
             return

@@ -95,6 +95,8 @@ class ClientState:
         self._attempts = 0
         self._generations: dict[str, int] = {}
         self._why = "no connection was made yet"
+        self._doubted: str | None = None
+        """Why the node does not vouch for what it says at the moment."""
         self._open: Open | None = None
         self._opened = 0
         self._asked_to_open = 0
@@ -242,6 +244,7 @@ class ClientState:
         if self.phase is not Phase.OPEN or not self.of_this_session(frame):
             return
         self._last_received = now
+        self._doubted = frame.doubt
         if frame.base > self.applied:
             if self._missed is None or now >= self._missed + self._lease // 10:
                 self._missed = now
@@ -311,6 +314,8 @@ class ClientState:
 
     def _standing(self) -> str:
         match self.phase:
+            case Phase.OPEN if self._doubted is not None:
+                return self._doubted
             case Phase.OPEN:
                 return f"node {self.node} has been silent, or has yet to answer"
             case Phase.OPENING:

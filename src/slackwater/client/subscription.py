@@ -183,6 +183,10 @@ class Subscription:
 
     # For the session alone.
 
+    def _move(self, desk: Desk, ref: int) -> None:
+        """Another lane is asked for it from now on."""
+        self._desk, self._ref = desk, ref
+
     def _described(self, described: Described) -> None:
         if described.columns:
             columns = Columns(described.columns, described.types)

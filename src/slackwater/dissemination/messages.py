@@ -103,10 +103,11 @@ class Subscribed(Message, frozen=True, tag="subscribed"):
 
 
 class Refused(Message, frozen=True, tag="refused"):
-    """The fact that `ref` cannot be had, and why."""
+    """The fact that `ref` cannot be had, and why. `host`: it can be had in the lane of this host."""
 
     ref: Count
     why: str
+    host: str | None = None
 
 
 class Value(Message, frozen=True, tag="value"):
@@ -166,7 +167,10 @@ Fact: TypeAlias = Subscribed | Refused | Value | Upsert | Delete | Snapshot | Su
 
 
 class Frame(Message, frozen=True, tag="frame"):
-    """Facts, and as of when all is right with them; without facts it is a heartbeat."""
+    """Facts, and as of when all is right with them; without facts it is a heartbeat.
+
+    `doubt`: why nobody can know at the moment how far that is behind; `heard` is then no newer than before.
+    """
 
     session: str
     base: Count
@@ -174,6 +178,7 @@ class Frame(Message, frozen=True, tag="frame"):
     as_of: Count
     heard: Count
     facts: tuple[Fact, ...] = ()
+    doubt: str | None = None
 
 
 class Goodbye(Message, frozen=True, tag="goodbye"):

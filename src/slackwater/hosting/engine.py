@@ -90,6 +90,8 @@ class QueryEngine:
         self.keeps = keeps
         self.registrations: dict[int, Registration] = {}
         """All that are in force, whoever keeps them."""
+        self.changed: set[int] = set()
+        """Registrations that came, changed or went, whoever keeps them, since somebody last looked."""
         self.applied_rows = 0
         self._queries: dict[int, StandingQuery] = {}
         self._binder = Binder()
@@ -237,6 +239,7 @@ class QueryEngine:
             self._pass_over(entry.end)
             return
         self.registrations[number], self._queries[number] = one, query
+        self.changed.add(number)
         made.size += 1
         if self.keeps(one):
             made.registered.append((one, query))
@@ -250,6 +253,7 @@ class QueryEngine:
         self._queries.pop(number, None)
         self.host.unregister(number, end)
         if known is not None:
+            self.changed.add(number)
             made.size += 1
             if self.keeps(known):
                 made.unregistered.append(known)

@@ -4,6 +4,8 @@ Spark has this for its own caches: a partition may say at which executor it woul
 for it. Python's interface leaves it out, so the partitions are made in Java.
 """
 
+import re
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,6 +36,15 @@ def executor_ids(context: SparkContext) -> list[str]:
     """The executors there are now; none where the driver does the work itself."""
     found = context._jsc.sc().getExecutorIds()
     return sorted(found.apply(nth) for nth in range(found.size()))
+
+
+def wait_for_executors(context: SparkContext, master: str, seconds: float = 60.0) -> None:
+    """Return when as many executors are there as were asked for, or when that takes too long."""
+    local = re.fullmatch(r"local-cluster\[(\d+),.*\]", master)
+    wanted = int(local[1]) if local else int(context.getConf().get("spark.executor.instances", "0") or 0)
+    give_up = time.monotonic() + seconds
+    while len(executor_ids(context)) < wanted and time.monotonic() < give_up:
+        time.sleep(0.05)
 
 
 class OnExecutors:

@@ -42,6 +42,9 @@ IDLE_SECONDS = 0.005
 """How often an idle host looks at the log."""
 WARM_SECONDS = 20.0
 """Spark ends a Python worker that had nothing to do for a minute; so it is given something."""
+HOST_SETTINGS = {"spark.executor.cores": "1", "spark.locality.wait": "500ms"}
+"""One core an executor: with more, tasks would go to any of several workers, and shards would move all the time. A
+shard whose executor is busy waits this long for it: less than catching up takes."""
 TRIES = 5
 SKEW_BATCHES, SKEW, SKEW_SECONDS = 30, 1.5, 0.005
 """A shard that took so many times the time of another, and so much longer, over so many batches gives queries away."""

@@ -11,6 +11,9 @@ port = 8401
 [pipeline]                       # Spark: latest, history, quarantine
 out = "kept"
 
+[spark]                          # keeps standing queries on Spark's executors, unless it says otherwise
+tables = {alarms = "node"}
+
 [feeds.market]                   # rows, made up or replayed
 generator = "market"
 rate = 1000
@@ -24,6 +27,7 @@ import msgspec
 from msgspec import Meta
 
 from slackwater.core.errors import SlackwaterError
+from slackwater.core.hosts import HostKind
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
 Above = Annotated[float, Meta(gt=0)]
@@ -44,6 +48,21 @@ class PipelinePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
     out: str = "kept"
     master: str = "local[2]"
+    optional: bool = False
+
+
+class SparkPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The Spark host. `default`, `tables` and `queries` say who keeps new queries: by their name, else by their table.
+
+    `optional`: leave it out where Spark is not installed; the node then keeps everything.
+    """
+
+    folder: str = "spark"
+    master: str = "local[1]"
+    shards: Annotated[int, Meta(ge=1, le=1024)] | None = None
+    default: HostKind = HostKind.SPARK
+    tables: dict[str, HostKind] = {}
+    queries: dict[str, HostKind] = {}
     optional: bool = False
 
 
@@ -70,6 +89,7 @@ class Deployment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     server: ServerPart = ServerPart()
     followers: dict[str, ServerPart] = {}
     pipeline: PipelinePart | None = None
+    spark: SparkPart | None = None
     feeds: dict[str, FeedPart] = {}
 
 
@@ -91,10 +111,12 @@ def read_deployment(path: Path) -> Deployment:
     for name in (*deployment.followers, *deployment.feeds):
         if not name.replace("-", "").replace("_", "").isalnum():
             raise SlackwaterError(f"{path}: {name!r} is used for a folder and must be letters, digits, - and _")
-    names = ["server", "pipeline", *deployment.followers, *deployment.feeds]
+    names = ["server", "pipeline", "spark", *deployment.followers, *deployment.feeds]
     taken = {name for name in names if names.count(name) > 1}
-    if deployment.pipeline is not None and deployment.pipeline.out in ("server", *deployment.followers):
-        taken.add(deployment.pipeline.out)
+    folders = ["server", *deployment.followers]
+    folders += [] if deployment.pipeline is None else [deployment.pipeline.out]
+    folders += [] if deployment.spark is None else [deployment.spark.folder]
+    taken |= {name for name in folders if folders.count(name) > 1}
     if taken:
         raise SlackwaterError(f"{path}: {', '.join(sorted(taken))} is the name of two things; each needs its own")
     for name, feed in deployment.feeds.items():

@@ -19,6 +19,8 @@ Design
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+from slackwater.core.errors import SlackwaterError
+from slackwater.core.hosts import HostKind
 from slackwater.core.query import StandingQuery
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Position
@@ -107,12 +109,19 @@ class QueryUnregistered:
 
 
 @dataclass(frozen=True, slots=True)
+class Doubted:
+    """Nobody can know at the moment how right the answers are, and why; None: everything is known again."""
+
+    why: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time has passed. To be sent about when `ServerState.next_tick` says, at the latest a second after."""
 
 
 Event: TypeAlias = (
-    Connected | Received | Blocked | Writable | Closed | Applied | QueryRegistered | QueryUnregistered | Tick
+    Connected | Received | Blocked | Writable | Closed | Applied | QueryRegistered | QueryUnregistered | Doubted | Tick
 )
 
 
@@ -145,6 +154,14 @@ class Append:
 Instruction: TypeAlias = Send | Close | Append
 
 
+class Elsewhere(SlackwaterError):
+    """A query is kept, or is to be kept, by another host than the one whose lane was asked."""
+
+    def __init__(self, host: HostKind) -> None:
+        super().__init__(f"this query is kept by the host {host.value!r}: connect to the lane with ?host={host.value}")
+        self.host = host
+
+
 class Engine(Protocol):
     """What the state asks of the host of the operators and of the catalog. All answers are as of `position`."""
 
@@ -157,7 +174,7 @@ class Engine(Protocol):
         """A subscription's query, its text in normal form *without* the name, and its name where it has one.
 
         The names of subscriptions that there are play no part in it: the state knows them. Anything wrong is a
-        `SlackwaterError` whose message is sent to the client.
+        `SlackwaterError` whose message is sent to the client; `Elsewhere` also says in which lane to ask.
         """
         ...
 

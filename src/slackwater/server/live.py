@@ -5,6 +5,7 @@ has it (`dissemination.transports`), so nothing here waits for a slow reader.
 """
 
 import asyncio
+from http import HTTPStatus
 
 from starlette.websockets import WebSocket
 
@@ -18,6 +19,7 @@ from slackwater.server.access import Caller, caller
 from slackwater.server.errors import Refusal, answer
 from slackwater.server.events import Principal
 from slackwater.server.node import Node
+from slackwater.server.sessions import Sessions
 from slackwater.server.store import Scope
 from slackwater.server.writing import Busy
 
@@ -59,6 +61,7 @@ class Live:
         """Serve one connection until it ends."""
         try:
             who = self._admitted(socket)
+            sessions = self._lane(socket)
             encoding, subprotocol = _encoding(socket)
         except (Refusal, Busy) as error:
             await socket.send_denial_response(answer(error))
@@ -67,26 +70,35 @@ class Live:
         connection = WebSocketConnection(AsgiSocket(socket), self._limits)
         port = _Port(connection)
         principal = Principal(who.name, may_register=self._node.writable)
-        number = self._node.sessions.connected(port, principal, encoding, who.token)
+        number = sessions.connected(port, principal, encoding, who.token)
         try:
-            await self._read(connection, number, encoding)
+            await self._read(connection, sessions, number, encoding)
         finally:
-            self._node.sessions.lost(number)
+            sessions.lost(number)
             if port.closing is not None:
                 await port.closing
             await connection.close()
 
+    def _lane(self, socket: WebSocket) -> Sessions:
+        """The sessions of the host that is asked for; of whichever most queries are kept by, unless it says."""
+        asked = socket.query_params.get("host", self._node.settings.placement.default.value)
+        found = next((sessions for host, sessions in self._node.lanes.items() if host.value == asked), None)
+        if found is None:
+            known = ", ".join(host.value for host in self._node.lanes)
+            raise Refusal(HTTPStatus.BAD_REQUEST, "bad_request", f"host must be one of {known}")
+        return found
+
     def _admitted(self, socket: WebSocket) -> Caller:
         who = caller(socket, self._node.store, Scope.READ)
-        sessions, limits = self._node.sessions, self._node.settings.limits
-        if len(sessions) >= limits.connections or sessions.of_token(who.token) >= limits.connections_a_token:
+        lanes, limits = self._node.lanes.values(), self._node.settings.limits
+        own = sum(sessions.of_token(who.token) for sessions in lanes)
+        if sum(map(len, lanes)) >= limits.connections or own >= limits.connections_a_token:
             raise Busy("there are as many connections as are allowed; come again later, or to another node")
         if not self._node.ready:
             raise Busy("the node is not ready; come again in a moment")
         return who
 
-    async def _read(self, connection: WebSocketConnection, number: int, encoding: Encoding) -> None:
-        sessions = self._node.sessions
+    async def _read(self, connection: WebSocketConnection, sessions: Sessions, number: int, encoding: Encoding) -> None:
         wanted = bytes if encoding is Encoding.MESSAGEPACK else str
         try:
             while True:
@@ -122,6 +134,4 @@ def _encoding(socket: WebSocket) -> tuple[Encoding, str | None]:
     try:
         return Encoding(asked), None
     except ValueError:
-        from http import HTTPStatus
-
         raise Refusal(HTTPStatus.BAD_REQUEST, "bad_request", "encoding must be msgpack or json") from None

@@ -15,22 +15,25 @@ import gc
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from slackwater.core.clock import Clock
 from slackwater.core.errors import LogError, SlackwaterError
+from slackwater.core.hosts import HostKind, Placement
 from slackwater.core.types import Position
 from slackwater.hosting.snapshots import Snapshot, SnapshotFolder
 from slackwater.hosting.steps import Registration
 from slackwater.intake import MEMORY_FILE
 from slackwater.log import LocalLog, Registered
 from slackwater.server.engine import NodeEngine
-from slackwater.server.events import Append, Applied, Event, QueryRegistered, QueryUnregistered, Tick
+from slackwater.server.events import Append, Applied, Event, Tick
+from slackwater.server.lanes import NodeLane, Routing
 from slackwater.server.limits import ServerLimits
 from slackwater.server.rates import Rates
 from slackwater.server.rules import Rules
 from slackwater.server.sessions import Sessions
+from slackwater.server.spark_lane import SparkLane
 from slackwater.server.state import ServerState
 from slackwater.server.store import STORE_FILE, Store
 from slackwater.server.writing import Change, Result, Target, WriteQueue
@@ -56,6 +59,13 @@ class NodeSettings:
     snapshot_every: int = SNAPSHOT_EVERY
     rules: Rules = field(default_factory=Rules)
     limits: ServerLimits = field(default_factory=ServerLimits)
+    spark: Path | None = None
+    """The folder in which a Spark host says what the queries that it keeps have to say."""
+    placement: Placement = field(default_factory=Placement)
+
+    def __post_init__(self) -> None:
+        if self.spark is None and HostKind.SPARK in self.placement.kinds:
+            raise SlackwaterError("queries are to be kept by Spark, but no Spark host was named")
 
     @property
     def log(self) -> Path:
@@ -87,15 +97,23 @@ class Node:
         except BaseException:
             self.log.close()
             raise
-        state = ServerState(settings.name, self.generation, settings.rules, self.engine)
-        self.sessions = Sessions(state, self._append)
+        self.routing = Routing(self.engine, settings.placement)
+        lane = NodeLane(self.engine, self.routing)
+        self.sessions = Sessions(ServerState(settings.name, self.generation, settings.rules, lane), self._append)
+        self.lanes = {HostKind.NODE: self.sessions}
+        self.spark: SparkLane | None = None
+        if settings.spark is not None:
+            rules = replace(settings.rules, host=HostKind.SPARK)
+            self.spark = SparkLane(
+                settings.spark, settings.name, self.generation, rules, self.routing, self._append, lambda: self.log.end
+            )
+            self.lanes[HostKind.SPARK] = self.spark.sessions
         self.failure: BaseException | None = None
         self._writing: WriteQueue | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._appending: set[asyncio.Task[None]] = set()
         self._more = asyncio.Event()
         self._reached: list[tuple[Position, asyncio.Future[None]]] = []
-        self._registrations_changed: set[int] = set()
         self._reserved: set[str] = set()
         self._settled = self._counted = 0
 
@@ -158,6 +176,9 @@ class Node:
             self.sessions.handle(event)
         self.sessions.handle(Applied(self.engine.nothing()))
         work = [self._follow(), self.sessions.run(Tick()), self._keep_up()]
+        if self.spark is not None:
+            self.spark.start()
+            work += self.spark.work()
         if self.writable:
             memory = self.settings.log / MEMORY_FILE
             self._writing = WriteQueue(self.log, self.clock, memory, self.settings.limits.pending_rows, self._more.set)
@@ -176,7 +197,8 @@ class Node:
 
     async def stop(self) -> None:
         """Write what waits, take a snapshot, close everything."""
-        self.sessions.farewell_to_all("the node is going down; come again")
+        for sessions in self.lanes.values():
+            sessions.farewell_to_all("the node is going down; come again")
         if self._writing is not None and self._tasks:
             await self._writing.close()
             await asyncio.wait([self._tasks[-1]])
@@ -251,8 +273,6 @@ class Node:
 
     def _told(self, events: list[Event]) -> None:
         for event in events:
-            if isinstance(event, QueryRegistered | QueryUnregistered):
-                self._registrations_changed.add(event.number)
             self.sessions.handle(event)
         position = self.engine.position
         for at, waiting in self._reached:
@@ -289,18 +309,23 @@ class Node:
         """Once a second: snapshots when due, the view of registrations, revoked tokens, rates."""
         while True:
             await asyncio.sleep(UPKEEP_SECONDS)
-            self.rates.note(rows=self.engine.applied_rows, sent=self.sessions.messages["sent"])
+            sent = sum(sessions.messages["sent"] for sessions in self.lanes.values())
+            self.rates.note(rows=self.engine.applied_rows, sent=sent)
             if self.engine.position - self.snapshot_position >= self.settings.snapshot_every:
                 position, state = self.engine.position, self.engine.snapshot(self.generation)
                 await asyncio.to_thread(self._write_snapshot, position, state)
             self._settle_memory()
-            if self._registrations_changed:
+            if self.engine.changed:
                 await asyncio.to_thread(self._write_registrations, *self._registration_changes())
-            for token in self.sessions.tokens():
+            self._look_at_tokens()
+
+    def _look_at_tokens(self) -> None:
+        for sessions in self.lanes.values():
+            for token in sessions.tokens():
                 if not self.store.in_force(token):
-                    self.sessions.farewell_to_token(token, "the token was revoked")
+                    sessions.farewell_to_token(token, "the token was revoked")
             if self.store.any_token():
-                self.sessions.farewell_to_strangers("there are tokens now, and this connection came without one")
+                sessions.farewell_to_strangers("there are tokens now, and this connection came without one")
 
     def _settle_memory(self) -> None:
         """Once many queries have come and no more are coming, have the collector pass over them from then on.
@@ -329,7 +354,7 @@ class Node:
         self.snapshot_position = position
 
     def _registration_changes(self) -> tuple[list[Registration], list[int], Position]:
-        numbers, self._registrations_changed = self._registrations_changed, set()
+        numbers, self.engine.changed = self.engine.changed, set()
         present = self.engine.registrations
         changed = [present[number] for number in numbers if number in present]
         return changed, [number for number in numbers if number not in present], self.engine.position

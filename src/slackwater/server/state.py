@@ -11,6 +11,8 @@ Design
 import heapq
 from functools import partial
 
+import msgspec
+
 from slackwater.core.types import Position
 from slackwater.dissemination.messages import VERSION, Ack, Fact, Goodbye, Open, Subscribe, Unsubscribe, Welcome
 from slackwater.server.events import (
@@ -20,6 +22,7 @@ from slackwater.server.events import (
     Close,
     Closed,
     Connected,
+    Doubted,
     Engine,
     Event,
     Instruction,
@@ -52,6 +55,8 @@ class ServerState:
         self.subscriptions.send_away = self._end
         self._behind: list[tuple[int, int]] = []
         """Connections whose clients have seen more of the log than this node, by how far they are."""
+        self._doubt: str | None = None
+        """Why nobody can know how right the answers are: then no lease is renewed."""
         self._out: list[Instruction] = []
 
     @property
@@ -92,6 +97,8 @@ class ServerState:
                 self.subscriptions.registered(event, now)
             case QueryUnregistered():
                 self.subscriptions.unregistered(event, now)
+            case Doubted(why):
+                self._doubt = why
         return self._instructions(now)
 
     def _instructions(self, now: int) -> list[Instruction]:
@@ -113,6 +120,8 @@ class ServerState:
 
         frame = session.frame(self.position, now, whole, heartbeat=heartbeat)
         if frame is not None:
+            if self._doubt is not None:
+                frame = msgspec.structs.replace(frame, doubt=self._doubt)
             self._out.append(Send(session.connection, frame))
 
     def _applied(self, event: Applied, now: int) -> None:
@@ -168,7 +177,7 @@ class ServerState:
         if not session.opened:
             session.opened = True
             session.after = message.after
-            session.heard = message.clock
+            self._hear(session, message.clock)
             if message.after > self.position:
                 heapq.heappush(self._behind, (message.after, session.connection))
         welcome = Welcome(session.identity, self.node, self.generation, self.rules.lease, message.clock)
@@ -178,10 +187,15 @@ class ServerState:
         if ack.sequence > session.sequence:
             self._end(session, f"frame {ack.sequence} was acknowledged, and {session.sequence} is the last one", now)
             return
-        session.heard = max(session.heard, ack.clock)
+        self._hear(session, ack.clock)
         session.acknowledge(ack.sequence)
         if ack.missing and session.miss(now, self.rules.retransmit_again):
             self.subscriptions.touched[session.connection] = session
+
+    def _hear(self, session: Session, clock: int) -> None:
+        """Give a client's clock back to it, which renews its lease, unless nobody could vouch for the answers."""
+        if self._doubt is None:
+            session.heard = max(session.heard, clock)
 
     def _due(self, connection: int, now: int) -> None:
         """Look at a session once in a heartbeat, or as soon as one is due."""

@@ -21,7 +21,7 @@ from slackwater.dissemination.messages import Delete, Fact, Refused, Snapshot, S
 from slackwater.log.records import Registered, Unregistered
 from slackwater.processing.base import Notifications
 from slackwater.processing.queries import plain_query
-from slackwater.server.events import Engine, QueryRegistered, QueryUnregistered
+from slackwater.server.events import Elsewhere, Engine, QueryRegistered, QueryUnregistered
 from slackwater.server.facts import RowFacts, snapshot, subscribed
 from slackwater.server.queries import Kept, Queries
 from slackwater.server.rules import Rules
@@ -84,6 +84,9 @@ class Subscriptions:
                 query, subscription.text, subscription.name = named.query, named.text, named.name
             else:
                 query, subscription.text, subscription.name = self._engine.bind(message.sql)
+        except Elsewhere as error:
+            self._refuse(session, subscription, str(error), error.host.value)
+            return
         except SlackwaterError as error:
             self._refuse(session, subscription, str(error))
             return
@@ -370,9 +373,9 @@ class Subscriptions:
         self._granted[session.principal.name] -= 1
         self._refuse(session, subscription, why)
 
-    def _refuse(self, session: Session, subscription: Subscription, why: str) -> None:
+    def _refuse(self, session: Session, subscription: Subscription, why: str, host: str | None = None) -> None:
         subscription.refused = True
-        self._say(session, Refused(subscription.ref, why))
+        self._say(session, Refused(subscription.ref, why, host))
 
     def _say(self, session: Session, fact: Fact) -> None:
         session.hold(fact)

@@ -10,7 +10,7 @@ Slackwater          the dialect, for use with sqlglot
 from slackwater.sql.bind import bind
 from slackwater.sql.catalog import Catalog
 from slackwater.sql.dialect import Slackwater
-from slackwater.sql.explain import Detail, ExplainTree, explain, explain_plan
+from slackwater.sql.explain import Detail, ExplainTree, explain, explain_plan, hosted
 from slackwater.sql.parse import ParsedStatement, parse, parse_all
 from slackwater.sql.writing import to_sql
 
@@ -23,6 +23,7 @@ __all__ = [
     "bind",
     "explain",
     "explain_plan",
+    "hosted",
     "parse",
     "parse_all",
     "to_sql",

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from slackwater.core.bound import Bound
+from slackwater.core.hosts import HostKind
 from slackwater.core.plan import Plan
 from slackwater.core.query import Aggregate, OneShot, Selection, StandingQuery
 from slackwater.core.statement import (
@@ -122,6 +123,19 @@ def explain(statement: Statement) -> ExplainTree:
             return ExplainTree(f"show {what.value.lower()}s")
         case Drop(what, name, if_exists):
             return ExplainTree(f"drop {what.value.lower()}", (Detail("name", name), Detail("if exists", if_exists)))
+
+
+def hosted(host: HostKind) -> ExplainTree:
+    """Who keeps a query.
+
+    >>> hosted(HostKind.SPARK).text()
+    "host spark\\n  operators: on Spark's executors, by micro-batches"
+    """
+    where = {
+        HostKind.NODE: "in the server, as the log grows",
+        HostKind.SPARK: "on Spark's executors, by micro-batches",
+    }
+    return ExplainTree(f"host {host.value}", (Detail("operators", where[host]),))
 
 
 def explain_plan(plan: Plan) -> ExplainTree:

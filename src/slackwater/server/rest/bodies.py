@@ -141,6 +141,7 @@ class Subscription(msgspec.Struct, frozen=True):
     table: str
     within: float | None
     fidelity: float | None
+    host: Literal["node", "spark"]
     notifications: Whole
     subscribers: Whole
 

@@ -1,5 +1,6 @@
 """A standing query as it is shown: what it is, and what was measured of it."""
 
+from slackwater.core.hosts import HostKind
 from slackwater.core.query import Aggregate
 from slackwater.hosting.steps import Registration
 from slackwater.server.node import Node
@@ -21,6 +22,13 @@ def described(node: Node, one: Registration) -> Subscription:
         table=query.table,
         within=None if bound is None else bound.within,
         fidelity=None if bound is None else bound.fidelity,
-        notifications=node.engine.notified[one.number],
-        subscribers=node.sessions.subscribers(one.number),
+        host=one.host.value,
+        notifications=_notified(node, one),
+        subscribers=node.lanes[one.host].subscribers(one.number) if one.host in node.lanes else 0,
     )
+
+
+def _notified(node: Node, one: Registration) -> int:
+    if one.host is HostKind.NODE:
+        return node.engine.notified[one.number]
+    return 0 if node.spark is None else node.spark.notified[one.number]

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from slackwater.core.errors import NotSupported, SqlError
 from slackwater.core.query import OneShot
-from slackwater.core.statement import Catalogued, Explain, Select, Show, Statement
+from slackwater.core.statement import Catalogued, Explain, Select, Show, Statement, Subscribe
 from slackwater.core.types import Position
 from slackwater.server.errors import Refusal
 from slackwater.server.rest.bodies import AnswerColumn, Explanation, QueryAnswer, Question
@@ -22,7 +22,7 @@ from slackwater.server.rest.listing import described
 from slackwater.server.rest.operation import ARROW, JSON, Call, Operation, answered
 from slackwater.server.store import Scope
 from slackwater.server.writing import Busy
-from slackwater.sql import Catalog, bind, explain, parse
+from slackwater.sql import Catalog, ExplainTree, bind, explain, hosted, parse
 
 AS_OF_HEADER = "slackwater-as-of"
 _SUBSCRIPTION = pa.schema(
@@ -35,6 +35,7 @@ _SUBSCRIPTION = pa.schema(
         ("fidelity", pa.float64()),
         ("notifications", pa.int64()),
         ("subscribers", pa.int64()),
+        ("host", pa.string()),
     ]
 )
 """What SHOW SUBSCRIPTIONS shows."""
@@ -55,7 +56,7 @@ async def ask(call: Call) -> Response:
         case Show(what):
             found = _shown(call, what)
         case Explain(inner):
-            found = pa.table({"explanation": explain(inner).text().splitlines()})
+            found = pa.table({"explanation": _explained(call, inner).text().splitlines()})
         case _:
             raise NotSupported("a question is SELECT, SHOW or EXPLAIN; other statements have other addresses")
     if arrow:
@@ -79,8 +80,18 @@ async def _wait_for(call: Call, position: Position) -> None:
 async def explain_statement(call: Call) -> Response:
     """Say what a statement means."""
     statement = await _bound(call, (await call.json(StatementBody)).sql)
-    tree = explain(statement)
+    tree = _explained(call, statement)
     return answered(Explanation(tree.text(), dict(tree.plain())))
+
+
+def _explained(call: Call, statement: Statement) -> ExplainTree:
+    """What a statement means, and who keeps the query that it registers."""
+    inner = statement.statement if isinstance(statement, Explain) else statement
+    tree = explain(statement)
+    if isinstance(inner, Subscribe):
+        name = None if inner.name is None else str(inner.name)
+        tree = tree.with_parts(hosted(call.node.routing.host_of(inner.query, name)))
+    return tree
 
 
 async def _bound(call: Call, sql: str) -> Statement:

@@ -17,7 +17,7 @@ from slackwater.server.rest.listing import described
 from slackwater.server.rest.operation import JSON, Call, Operation, Parameter, answered, missing, wrong
 from slackwater.server.store import Scope
 from slackwater.server.writing import Target
-from slackwater.sql import explain
+from slackwater.sql import explain, hosted
 
 _MOST_LISTED = 1_000
 WHICH = Parameter(
@@ -39,7 +39,8 @@ async def register(call: Call) -> Response:
     if node.engine.named(name) is not None or not node.reserve(name):
         raise Refusal(HTTPStatus.CONFLICT, "exists", f"there is already a subscription {name}; drop it first")
 
-    registration = Registered(query.table, text, call.caller.name, name, query=plain_query(query))
+    host = node.routing.host_of(query, name)
+    registration = Registered(query.table, text, call.caller.name, name, query=plain_query(query), host=host.value)
 
     def change(target: Target) -> tuple[int, Position]:
         number = int(target.log.end)
@@ -74,7 +75,7 @@ async def get_one(call: Call) -> Response:
 async def explain_one(call: Call) -> Response:
     """Say what one means."""
     one = _found(call, call.path("subscription"))
-    tree = explain(Subscribe(call.node.engine.query(one.number)))
+    tree = explain(Subscribe(call.node.engine.query(one.number))).with_parts(hosted(one.host))
     return answered(Explanation(tree.text(), dict(tree.plain())))
 
 

@@ -1,0 +1,101 @@
+"""Lanes: each host has its own sessions, because each stands at its own position of the log.
+
+What a session is told is right as of one position. Queries on a node follow the log closely, those on Spark by
+micro-batches; in one session the quick ones would have to wait for the slow ones. So a connection is for one lane, and
+who asks in it for a query of another is told where to ask.
+"""
+
+from collections.abc import Mapping
+
+from slackwater.core.errors import SchemaError
+from slackwater.core.hosts import HostKind, Placement
+from slackwater.core.query import StandingQuery
+from slackwater.core.schema import TableSchema
+from slackwater.core.types import Position
+from slackwater.hosting.replica import Replica
+from slackwater.processing.base import Answer
+from slackwater.server.engine import NodeEngine
+from slackwater.server.events import Elsewhere
+
+
+class Routing:
+    """Texts to queries, and queries to hosts. All registrations are known to the engine of the node."""
+
+    def __init__(self, engine: NodeEngine, placement: Placement) -> None:
+        self._engine = engine
+        self.placement = placement
+
+    def host_of(self, query: StandingQuery, name: str | None) -> HostKind:
+        """Who keeps a query, or would: whoever has its name, else whoever the rule says."""
+        known = None if name is None else self._engine.named(name)
+        return self.placement.of(query.table, name) if known is None else known.host
+
+    def bind(self, sql: str, lane: HostKind) -> tuple[StandingQuery, str, str | None]:
+        """What a text means to a lane; `Elsewhere` where it is for another."""
+        known = self._engine.named(sql.strip())
+        if known is not None and known.host is not lane:
+            raise Elsewhere(known.host)
+        query, text, name = self._engine.bind(sql)
+        host = self.host_of(query, name)
+        if host is not lane:
+            raise Elsewhere(host)
+        return query, text, name
+
+
+class NodeLane:
+    """The engine of the queries that the node keeps itself, as its sessions see it."""
+
+    def __init__(self, engine: NodeEngine, routing: Routing) -> None:
+        self._engine = engine
+        self._routing = routing
+
+    @property
+    def position(self) -> Position:
+        """The end of the last step that was applied."""
+        return self._engine.position
+
+    def bind(self, sql: str) -> tuple[StandingQuery, str, str | None]:
+        """A subscription's query, its text in normal form without the name, and its name where it has one."""
+        return self._routing.bind(sql, HostKind.NODE)
+
+    def schema(self, table: str) -> TableSchema:
+        """The table that a bound query reads."""
+        return self._engine.schema(table)
+
+    def answer(self, number: int) -> Answer:
+        """All that has been said of a query that is registered."""
+        return self._engine.answer(number)
+
+
+class ReplicaLane:
+    """The same of the queries that another host keeps: what it has said stands for the operators."""
+
+    def __init__(self, replica: Replica, routing: Routing, host: HostKind = HostKind.SPARK) -> None:
+        self._replica = replica
+        self._routing = routing
+        self._host = host
+
+    @property
+    def position(self) -> Position:
+        """The end of the last step that was taken in."""
+        return self._replica.position
+
+    @property
+    def tables(self) -> Mapping[str, TableSchema]:
+        """The tables as the host knows them."""
+        return self._replica.tables
+
+    def bind(self, sql: str) -> tuple[StandingQuery, str, str | None]:
+        """A subscription's query, its text in normal form without the name, and its name where it has one."""
+        return self._routing.bind(sql, self._host)
+
+    def schema(self, table: str) -> TableSchema:
+        """The table that a bound query reads."""
+        try:
+            return self._replica.tables[table]
+        except KeyError:
+            raise SchemaError(f"the host {self._host.value!r} does not know the table {table!r} yet") from None
+
+    def answer(self, number: int) -> Answer:
+        """All that has been said of a query that is registered."""
+        return self._replica.answer(number)

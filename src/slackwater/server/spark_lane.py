@@ -1,0 +1,96 @@
+"""The lane of the queries that Spark keeps: what the Spark host says is followed and told to the sessions.
+
+The host is another process and may be slow, or dead. As long as it is behind the log for more than a lease, nobody can
+know how far its values are from what the log holds by now. Then clients are told so: their leases are not renewed.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+from slackwater.hosting.said import SaidReader
+from slackwater.processing.base import Notifications
+from slackwater.server.engine import count_queries, events_of
+from slackwater.server.events import Append, Applied, Doubted, QueryRegistered, Tick
+from slackwater.server.lanes import ReplicaLane, Routing
+from slackwater.server.rules import Rules
+from slackwater.server.sessions import Sessions
+from slackwater.server.state import ServerState
+
+LOOK_SECONDS = 0.005
+"""How often it looks whether something was said."""
+
+
+class SparkLane:
+    """Sessions over what a Spark host says in a folder."""
+
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        generation: int,
+        rules: Rules,
+        routing: Routing,
+        append: Callable[[Append], None],
+        log_end: Callable[[], int],
+    ) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._reader = SaidReader(folder)
+        self._reader.catch_up()
+        self._rules = rules
+        self._log_end = log_end
+        self.notified: Counter[int] = Counter()
+        """Notifications of each query since this process began."""
+        self.engine = ReplicaLane(self._reader.replica, routing)
+        self.sessions = Sessions(ServerState(name, generation, rules, self.engine), append)
+        self._doubt: str | None = None
+        self._behind_since: float | None = None
+
+    def start(self) -> None:
+        """Tell the sessions of what is kept already."""
+        replica = self._reader.replica
+        for one in replica.registrations.values():
+            query = replica.queries[one.number]
+            self.sessions.handle(QueryRegistered(one.number, one.epoch, one.text, one.owner, one.name, query))
+        self.sessions.handle(Applied(Notifications(replica.position)))
+
+    async def follow(self) -> None:
+        """Take in what is said, as it is said."""
+        while True:
+            publication = self._reader.next()
+            if publication is None:
+                self._judge()
+                await asyncio.sleep(LOOK_SECONDS)
+                continue
+            replica = self._reader.replica
+            replica.follow(publication)
+            for said in publication.steps:
+                replica.step(said)
+                count_queries(self.notified, said.step.notifications)
+                for event in events_of(said.step):
+                    self.sessions.handle(event)
+                await asyncio.sleep(0)
+            replica.position = publication.end
+            self._judge()
+
+    def work(self) -> list[Coroutine[Any, Any, None]]:
+        """What has to be run for it."""
+        return [self.follow(), self.sessions.run(Tick())]
+
+    def _judge(self) -> None:
+        """Whether the host keeps up with the log."""
+        now, behind = time.monotonic(), self._log_end() - self.engine.position
+        if behind <= 0:
+            self._behind_since = None
+        elif self._behind_since is None:
+            self._behind_since = now
+        late = 0.0 if self._behind_since is None else now - self._behind_since
+        doubt = None
+        if late * 1_000_000 > self._rules.lease:
+            doubt = f"the Spark host is {behind} positions behind the log"
+        if (doubt is None) != (self._doubt is None):
+            self.sessions.handle(Doubted(doubt))
+        self._doubt = doubt

@@ -1,0 +1,157 @@
+"""Queries that another host keeps: what it says reaches clients, and what it does not say is not claimed."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import slackwater
+from slackwater.client.failures import Refused
+from slackwater.core import HostKind, Position
+from slackwater.hosting.engine import QueryEngine
+from slackwater.hosting.publication import Publication, SaidStep
+from slackwater.hosting.said import SaidWriter
+from slackwater.hosting.steps import Registration
+from slackwater.log import LocalLog
+from slackwater.server.process import ServerProcess
+
+TABLE = "CREATE TABLE quotes (symbol TEXT PRIMARY KEY, price DOUBLE)"
+SUM = "SUBSCRIBE SELECT SUM(price) FROM quotes WITHIN 0.5"
+
+
+def on_spark(one: Registration) -> bool:
+    return one.host is HostKind.SPARK
+
+
+class Host:
+    """A host in this process, in the place of Spark: it says something when told to."""
+
+    def __init__(self, server: Path, folder: Path) -> None:
+        self._log = LocalLog(server / "log", read_only=True)
+        self._said = SaidWriter(folder)
+        self._engine = QueryEngine(on_spark)
+
+    def batch(self) -> int:
+        start, end = self._engine.position, self._log.end
+        if end > start:
+            steps = [
+                SaidStep(step, tuple(self._engine.host.answer(one.number) for one, _ in step.registered))
+                for step in self._engine.steps(self._log.read(start, end))
+            ]
+            self._said.say(Publication(self._said.generation, start, Position(end), tuple(steps)))
+        return int(end)
+
+    async def keep_up(self) -> None:
+        while True:
+            self.batch()
+            await asyncio.sleep(0.005)
+
+    def close(self) -> None:
+        self._said.release()
+        self._log.close()
+
+
+@contextmanager
+def served(tmp_path: Path, *more: str) -> Iterator[tuple[ServerProcess, Host]]:
+    folder = tmp_path / "said"
+    with ServerProcess(tmp_path / "server", "--lease", "0.6", "--spark", str(folder), *more) as server:
+        host = Host(tmp_path / "server", folder)
+        try:
+            yield server, host
+        finally:
+            host.close()
+
+
+async def test_values_and_rows_come_from_the_host(tmp_path: Path) -> None:
+    with served(tmp_path) as (server, host):
+        keeping = asyncio.create_task(host.keep_up())
+        async with slackwater.connect(server.url) as client:
+            await client.execute(TABLE)
+            await client.ingest("quotes", [{"symbol": "A", "price": 1.0}, {"symbol": "B", "price": 2.0}])
+            total = await client.subscribe(SUM).ready(10)
+            every = await client.subscribe("SUBSCRIBE SELECT * FROM quotes WHERE price > 1.5").ready(10)
+            assert total.value == 3.0
+            assert [row["symbol"] for row in every.rows] == ["B"]
+            receipt = await client.ingest("quotes", [{"symbol": "A", "price": 10.0}, {"symbol": "B", "price": None}])
+            await total.reached(receipt.position, 10)
+            await every.reached(receipt.position, 10)
+            assert total.value == 10.0
+            assert [row["symbol"] for row in every.rows] == ["A"]
+            standing = await client.subscriptions()
+            assert {one.host for one in standing} == {"spark"}
+            assert sum(one.subscribers for one in standing) == 2
+            assert "host spark" in (await client.explain(SUM)).text
+            late = await client.subscribe("SUBSCRIBE SELECT * FROM quotes WHERE price > 1.5").ready(10)
+            assert late.rows == every.rows
+        keeping.cancel()
+
+
+async def test_who_keeps_what_is_as_configured_and_clients_need_not_know(tmp_path: Path) -> None:
+    with served(tmp_path, "--keep-on", "node", "--keep-on", "query:Slow=spark") as (server, host):
+        keeping = asyncio.create_task(host.keep_up())
+        async with slackwater.connect(server.url) as client:
+            await client.execute(TABLE)
+            await client.ingest("quotes", [{"symbol": "A", "price": 1.0}])
+            assert "host spark" in (await client.explain("SUBSCRIBE slow AS SELECT MAX(price) FROM quotes")).text
+            await client.execute("SUBSCRIBE slow AS SELECT MAX(price) FROM quotes")
+            quick, slow = client.subscribe(SUM), client.subscribe("slow")
+            again = client.subscribe("SUBSCRIBE slow AS SELECT MAX(price) FROM quotes")
+            wrong = client.subscribe("SUBSCRIBE slow AS SELECT MIN(price) FROM quotes")
+            await asyncio.gather(quick.ready(10), slow.ready(10), again.ready(10))
+            with pytest.raises(Refused, match="already another subscription called slow"):
+                await wrong.ready(10)
+            assert (quick.value, slow.value, again.value) == (1.0, 1.0, 1.0)
+            assert {one.name: one.host for one in await client.subscriptions()} == {None: "node", "slow": "spark"}
+            assert "host node" in (await client.explain(SUM)).text
+            keeping.cancel()
+            # The host says nothing any more; what the node keeps does not mind.
+            receipt = await client.ingest("quotes", [{"symbol": "A", "price": 5.0}])
+            await quick.reached(receipt.position, 10)
+            assert quick.value == 5.0
+            assert slow.value == 1.0
+
+
+async def test_a_host_that_falls_behind_is_not_relied_on(tmp_path: Path) -> None:
+    with served(tmp_path) as (server, host):
+        async with slackwater.connect(server.url) as client:
+            await client.execute(TABLE)
+            await client.ingest("quotes", [{"symbol": "A", "price": 1.0}])
+            total = client.subscribe(SUM)
+            keeping = asyncio.create_task(host.keep_up())
+            await total.wait_until(lambda shown: shown.certain, 10)
+            await asyncio.sleep(1.5)
+            assert total.certain, "nothing happens in the log: there is nothing to be behind of"
+            keeping.cancel()
+            receipt = await client.ingest("quotes", [{"symbol": "A", "price": 9.0}])
+            shown = await total.wait_until(lambda shown: not shown.certain, 10)
+            assert shown.value == 1.0
+            await total.wait_until(lambda shown: "behind the log" in shown.why, 10)
+            host.batch()
+            shown = await total.wait_until(lambda shown: shown.certain, 10)
+            assert (shown.value, shown.as_of) == (9.0, receipt.position)
+
+
+async def test_a_server_that_is_started_again_knows_what_was_said(tmp_path: Path) -> None:
+    with served(tmp_path) as (server, host):
+        keeping = asyncio.create_task(host.keep_up())
+        async with slackwater.connect(server.url) as client:
+            await client.execute(TABLE)
+            await client.ingest("quotes", [{"symbol": "A", "price": 1.0}])
+            total = await client.subscribe(SUM).ready(10)
+            server.kill()
+            await asyncio.to_thread(server.start)
+            receipt = await client.ingest("quotes", [{"symbol": "A", "price": 7.0}])
+            await total.reached(receipt.position, 20)
+            assert total.value == 7.0
+        keeping.cancel()
+
+
+def test_rules_that_make_no_sense_are_refused(tmp_path: Path) -> None:
+    from slackwater.core.errors import SlackwaterError
+
+    with pytest.raises(SlackwaterError, match="no Spark host was named"):
+        ServerProcess(tmp_path / "server", "--keep-on", "spark").start()
+    with pytest.raises(SlackwaterError, match="write node, spark"):
+        ServerProcess(tmp_path / "server", "--keep-on", "table:=node").start()
