@@ -6,7 +6,7 @@ know how far its values are from what the log holds by now. Then clients are tol
 
 import asyncio
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,10 @@ from slackwater.server.state import ServerState
 
 LOOK_SECONDS = 0.005
 """How often it looks whether something was said."""
+
+
+SEEN_SECONDS = 0.02
+"""How exactly it is known when the log reached a position."""
 
 
 class SparkLane:
@@ -47,7 +51,8 @@ class SparkLane:
         self.engine = ReplicaLane(self._reader.replica, routing)
         self.sessions = Sessions(ServerState(name, generation, rules, self.engine), append)
         self._doubt: str | None = None
-        self._behind_since: float | None = None
+        self._seen: deque[tuple[float, int]] = deque()
+        """When the log was seen to reach where; those that the host has not come to."""
 
     def start(self) -> None:
         """Tell the sessions of what is kept already."""
@@ -82,15 +87,14 @@ class SparkLane:
 
     def _judge(self) -> None:
         """Whether the host keeps up with the log."""
-        now, behind = time.monotonic(), self._log_end() - self.engine.position
-        if behind <= 0:
-            self._behind_since = None
-        elif self._behind_since is None:
-            self._behind_since = now
-        late = 0.0 if self._behind_since is None else now - self._behind_since
+        now, end = time.monotonic(), self._log_end()
+        while self._seen and self._seen[0][1] <= self.engine.position:
+            self._seen.popleft()
+        if end > self.engine.position and (not self._seen or now - self._seen[-1][0] > SEEN_SECONDS):
+            self._seen.append((now, end))
         doubt = None
-        if late * 1_000_000 > self._rules.lease:
-            doubt = f"the Spark host is {behind} positions behind the log"
+        if self._seen and (now - self._seen[0][0]) * 1_000_000 > self._rules.lease:
+            doubt = f"the Spark host is {end - self.engine.position} positions behind the log"
         if (doubt is None) != (self._doubt is None):
             self.sessions.handle(Doubted(doubt))
         self._doubt = doubt
