@@ -83,7 +83,7 @@ class LatePlanTaken(PlainLabEngine):
         query = self.bind(record.text)[0]
         self.host.register(record.number, query, entry.end)
         one = Registration(record.number, record.owner, record.name, record.text, entry.first, record.epoch)
-        self.registrations[record.number], self._queries[record.number] = one, query
+        self._standing.add(one, query)
         made.registered.append((one, query))
 
 

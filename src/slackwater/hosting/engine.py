@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from enum import Enum
 from itertools import groupby
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 import pyarrow as pa
@@ -26,6 +26,7 @@ from slackwater.core.hosts import HostKind
 from slackwater.core.query import StandingQuery
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Position
+from slackwater.hosting.registrations import Registrations
 from slackwater.hosting.standing import Binder
 from slackwater.hosting.steps import Registration, Step
 from slackwater.log import (
@@ -40,12 +41,12 @@ from slackwater.log import (
 )
 from slackwater.processing.base import Answer, Notifications
 from slackwater.processing.host import Host, merged
-from slackwater.processing.queries import plain_query, query_of
+from slackwater.processing.queries import query_of
 
 STEP_ROWS = 8_192
 """Rows that are applied at once: between two steps the sockets get their turn."""
 STEP_REGISTRATIONS = 256
-_FORMAT = 2
+_FORMAT = 3
 _NO_QUERY = -1
 """Forgetting a query that is not there changes nothing but the position."""
 
@@ -78,7 +79,7 @@ def _sort(entry: Entry) -> _Sort:
 class _State(msgspec.Struct):
     format: int
     generation: int
-    registrations: list[tuple[int, str, str | None, str, int, int, str, Any]]
+    registrations: list[msgspec.Raw]
     host: bytes
 
 
@@ -88,13 +89,16 @@ class QueryEngine:
     def __init__(self, keeps: Keeps = on_node) -> None:
         self.host = Host()
         self.keeps = keeps
-        self.registrations: dict[int, Registration] = {}
-        """All that are in force, whoever keeps them."""
+        self._standing = Registrations()
         self.changed: set[int] = set()
         """Registrations that came, changed or went, whoever keeps them, since somebody last looked."""
         self.applied_rows = 0
-        self._queries: dict[int, StandingQuery] = {}
         self._binder = Binder()
+
+    @property
+    def registrations(self) -> Mapping[int, Registration]:
+        """All that are in force, whoever keeps them."""
+        return self._standing.all
 
     @property
     def position(self) -> Position:
@@ -108,7 +112,7 @@ class QueryEngine:
 
     def query(self, number: int) -> StandingQuery:
         """The query of a registration that is in force."""
-        return self._queries[number]
+        return self._standing.query(number)
 
     def bind(self, sql: str) -> tuple[StandingQuery, str, str | None]:
         """A subscription's query, its text in normal form without the name, and its name where it has one."""
@@ -126,7 +130,7 @@ class QueryEngine:
 
     def standing_on(self, table: str) -> list[int]:
         """The numbers of the queries that read a table, whoever keeps them."""
-        return sorted(number for number, query in self._queries.items() if query.table == table)
+        return sorted(self._standing.on_table(table))
 
     def share(self, keeps: Keeps) -> list[Answer]:
         """Keep others of the queries from here on; what is said of those that are new here is exact at this moment."""
@@ -135,7 +139,7 @@ class QueryEngine:
             if self.keeps(one) and not keeps(one):
                 self.host.unregister(number, self.position)
             elif keeps(one) and not self.keeps(one):
-                answers.append(self.host.register(number, self.held(self._queries[number]), self.position))
+                answers.append(self.host.register(number, self.held(self.query(number)), self.position))
         self.keeps = keeps
         return answers
 
@@ -155,7 +159,7 @@ class QueryEngine:
 
     def kept(self) -> list[tuple[Registration, StandingQuery]]:
         """The registrations that are kept here."""
-        return [(one, self._queries[one.number]) for one in self.registrations.values() if self.keeps(one)]
+        return [(one, self.query(one.number)) for one in self.registrations.values() if self.keeps(one)]
 
     def _rows(self, entries: Iterable[Entry]) -> Iterator[Step]:
         batches: dict[str, list[pa.RecordBatch]] = {}
@@ -238,7 +242,7 @@ class QueryEngine:
         except SlackwaterError:
             self._pass_over(entry.end)
             return
-        self.registrations[number], self._queries[number] = one, query
+        self._standing.add(one, query)
         self.changed.add(number)
         made.size += 1
         if self.keeps(one):
@@ -249,8 +253,7 @@ class QueryEngine:
         return query
 
     def _unregister(self, number: int, end: Position, made: "_Making") -> None:
-        known = self.registrations.pop(number, None)
-        self._queries.pop(number, None)
+        known = self._standing.pop(number)
         self.host.unregister(number, end)
         if known is not None:
             self.changed.add(number)
@@ -262,20 +265,7 @@ class QueryEngine:
 
     def snapshot(self, generation: int = 0) -> bytes:
         """The whole state as bytes."""
-        rows = [
-            (
-                one.number,
-                one.owner,
-                one.name,
-                one.text,
-                int(one.position),
-                one.epoch,
-                one.host.value,
-                plain_query(self._queries[one.number]),
-            )
-            for one in self.registrations.values()
-        ]
-        return msgspec.msgpack.encode(_State(_FORMAT, generation, rows, self.host.snapshot()))
+        return msgspec.msgpack.encode(_State(_FORMAT, generation, self._standing.plain(), self.host.snapshot()))
 
     def restore(self, state: bytes) -> int:
         """Become what the snapshot was taken of; returns the generation that took it."""
@@ -286,12 +276,7 @@ class QueryEngine:
         if plain.format != _FORMAT:
             raise StoreError(f"a snapshot of format {plain.format} cannot be read; this version writes {_FORMAT}")
         self.host.restore(plain.host)
-        self.registrations, self._queries = {}, {}
-        for number, owner, name, text, position, epoch, host, query in plain.registrations:
-            self.registrations[number] = Registration(
-                number, owner, name, text, Position(position), epoch, HostKind(host)
-            )
-            self._queries[number] = query_of(query)
+        self._standing = Registrations.of(plain.registrations)
         return plain.generation
 
 

@@ -11,17 +11,17 @@ import msgspec
 import pyarrow as pa
 
 from slackwater.core.errors import SlackwaterError, StoreError
-from slackwater.core.hosts import HostKind
 from slackwater.core.query import Selection, StandingQuery
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Key, Position, Row
 from slackwater.hosting.publication import Publication, SaidStep
+from slackwater.hosting.registrations import Registrations
 from slackwater.hosting.steps import Registration
 from slackwater.processing.base import Answer, RowKind, Rows
 from slackwater.processing.columns import python_rows, rows_schema
-from slackwater.processing.queries import plain_query, plain_schema, query_of, schema_of
+from slackwater.processing.queries import plain_schema, schema_of
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 class _State(msgspec.Struct, array_like=True):
@@ -29,7 +29,7 @@ class _State(msgspec.Struct, array_like=True):
     generation: int
     position: int
     tables: list[Any]
-    registrations: list[tuple[int, str, str | None, str, int, int, str, Any]]
+    registrations: list[msgspec.Raw]
     values: list[tuple[int, int, float | None]]
     rows: list[tuple[int, int, list[tuple[Any, ...]]]]
 
@@ -41,11 +41,16 @@ class Replica:
         self.position = Position(0)
         self.generation = 0
         self.tables: dict[str, TableSchema] = {}
-        self.registrations: dict[int, Registration] = {}
+        self._standing = Registrations()
         self._queries: dict[int, StandingQuery] = {}
         self._values: dict[int, tuple[Position, float | None]] = {}
         self._rows: dict[int, dict[Key, Row]] = {}
         self._changed: dict[int, Position] = {}
+
+    @property
+    def registrations(self) -> Mapping[int, Registration]:
+        """Those in force by number."""
+        return self._standing.all
 
     @property
     def queries(self) -> Mapping[int, StandingQuery]:
@@ -79,7 +84,8 @@ class Replica:
             self._define(table)
         for one, query in step.registered:
             self._forget(one.number)
-            self.registrations[one.number], self._queries[one.number] = one, query
+            self._standing.add(one, query)
+            self._queries[one.number] = query
         for answer in said.answers:
             self._answered(answer)
         for one in step.unregistered:
@@ -116,26 +122,13 @@ class Replica:
 
     def snapshot(self) -> bytes:
         """Everything as bytes."""
-        registrations = [
-            (
-                one.number,
-                one.owner,
-                one.name,
-                one.text,
-                int(one.position),
-                one.epoch,
-                one.host.value,
-                plain_query(self._queries[one.number]),
-            )
-            for one in self.registrations.values()
-        ]
         return msgspec.msgpack.encode(
             _State(
                 _FORMAT,
                 self.generation,
                 self.position,
                 [plain_schema(table) for table in self.tables.values()],
-                registrations,
+                self._standing.plain(),
                 [(number, int(changed), value) for number, (changed, value) in self._values.items()],
                 [(number, int(self._changed[number]), list(rows.values())) for number, rows in self._rows.items()],
             )
@@ -153,11 +146,8 @@ class Replica:
         made = cls()
         made.generation, made.position = plain.generation, Position(plain.position)
         made.tables = {table.name: table for table in map(schema_of, plain.tables)}
-        for number, owner, name, text, position, epoch, host, query in plain.registrations:
-            made.registrations[number] = Registration(
-                number, owner, name, text, Position(position), epoch, HostKind(host)
-            )
-            made._queries[number] = query_of(query)
+        made._standing = Registrations.of(plain.registrations)
+        made._queries = {number: made._standing.query(number) for number in made._standing.all}
         made._values = {number: (Position(changed), value) for number, changed, value in plain.values}
         for number, changed, rows in plain.rows:
             table = made.tables[made._queries[number].table]
@@ -204,7 +194,7 @@ class Replica:
             self._changed[number] = self.position
 
     def _forget(self, number: int) -> None:
-        self.registrations.pop(number, None)
+        self._standing.pop(number)
         for kept in (self._queries, self._values, self._rows, self._changed):
             kept.pop(number, None)
 

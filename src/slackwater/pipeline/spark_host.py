@@ -37,7 +37,9 @@ _report = logging.getLogger("slackwater.pipeline")
 MAX_ROWS = 65_536
 """Positions of a batch at most."""
 SNAPSHOT_ROWS, SNAPSHOT_BATCHES = 250_000, 500
-"""So much of the log lies between two snapshots of the shards."""
+"""So much of the log lies between two snapshots of the shards, at least."""
+SNAPSHOT_SHARE = 0.05
+"""So much of the time may go into snapshots; with many queries they are taken less often."""
 IDLE_SECONDS = 0.005
 """How often an idle host looks at the log."""
 WARM_SECONDS = 20.0
@@ -105,7 +107,7 @@ class SparkHost:
         except BaseException:
             self._said.release()
             raise
-        self._snapshot_at = self.position
+        self._snapshot_at, self._snapshot_when, self._snapshot_cost = self.position, time.monotonic(), 0.0
         self._batches = 0
         self._seconds: deque[list[float]] = deque(maxlen=SKEW_BATCHES)
         self._weights: dict[int, float] = {}
@@ -154,7 +156,7 @@ class SparkHost:
         self._said.say(publication)
         self._batches += 1
         if snapshot:
-            self._snapshot_taken()
+            self._snapshot_taken(reports)
         self._note(reports)
         if self._progress is not None:
             self._progress(
@@ -173,8 +175,7 @@ class SparkHost:
     def keep_snapshots(self) -> None:
         """Have all shards write down where they are, so that the next host need not catch up."""
         if self._snapshot_at < self.position and self._said.begun() is None:
-            self._run(Cut(self.position, self.position, self.sharding.epoch), snapshot=True)
-            self._snapshot_taken()
+            self._snapshot_taken(self._run(Cut(self.position, self.position, self.sharding.epoch), snapshot=True))
 
     def reshard(self, shards: int) -> None:
         """Spread the queries evenly over so many shards, from the next batch on."""
@@ -252,9 +253,12 @@ class SparkHost:
     # ---- snapshots
 
     def _snapshot_due(self, end: int) -> bool:
-        return end - self._snapshot_at >= self._snapshot_rows or (self._batches + 1) % SNAPSHOT_BATCHES == 0
+        if time.monotonic() - self._snapshot_when < self._snapshot_cost / SNAPSHOT_SHARE:
+            return False
+        return end - self._snapshot_at >= self._snapshot_rows or self._batches >= SNAPSHOT_BATCHES
 
-    def _snapshot_taken(self) -> None:
+    def _snapshot_taken(self, reports: list[ShardReport]) -> None:
+        began = time.monotonic()
         try:
             self._said.keep_answers()
             oldest = self._oldest_needed()
@@ -263,7 +267,8 @@ class SparkHost:
         except SlackwaterError as error:
             # What was said is there: a full disk must not end the service.
             _report.error("%s", error)
-        self._snapshot_at = self.position
+        self._snapshot_at, self._snapshot_when, self._batches = self.position, time.monotonic(), 0
+        self._snapshot_cost = max(one.snapshot_seconds for one in reports) + self._snapshot_when - began
 
     def _oldest_needed(self) -> int:
         """Where the oldest snapshot of any shard stands: from there on everything is needed."""

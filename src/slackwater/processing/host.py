@@ -24,6 +24,7 @@ Spark executor from a micro-batch, the simulator from a script.
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+import msgspec
 import pyarrow as pa
 
 from slackwater.core.errors import NotSupported, SchemaError, StoreError
@@ -53,6 +54,8 @@ class Host:
         self._tables: dict[str, LatestTable] = {}
         self._queries: dict[int, StandingQuery] = {}
         self._keepers: dict[int, Operator] = {}
+        self._encoded: dict[int, msgspec.Raw] = {}
+        """Queries as they stand in a snapshot, made when the first one is taken: most queries outlive many."""
         self._position = Position(0)
 
     @property
@@ -121,6 +124,7 @@ class Host:
             former.unregister(number, position)
         answer = keeper.register(number, query, latest, position)
         self._queries[number], self._keepers[number] = query, keeper
+        self._encoded.pop(number, None)
         self._position = position
         return answer
 
@@ -142,6 +146,7 @@ class Host:
         self._check_order(position)
         if number in self._queries:
             self._keepers.pop(number).unregister(number, position)
+            self._encoded.pop(number, None)
             del self._queries[number]
         self._position = position
 
@@ -173,10 +178,17 @@ class Host:
             {
                 "position": self._position,
                 "tables": [self._tables[name].snapshot() for name in sorted(self._tables)],
-                "queries": [[number, plain_query(query)] for number, query in sorted(self._queries.items())],
+                "queries": [self._plain(number) for number in sorted(self._queries)],
                 "operators": [[type(operator).__name__, operator.snapshot()] for operator in self._operators],
             },
         )
+
+    def _plain(self, number: int) -> msgspec.Raw:
+        known = self._encoded.get(number)
+        if known is None:
+            plain = [number, plain_query(self._queries[number])]
+            known = self._encoded[number] = msgspec.Raw(msgspec.msgpack.encode(plain))
+        return known
 
     def restore(self, body: bytes) -> None:
         """Become what the snapshot was taken of; it must have been a host with the same operators."""
@@ -194,6 +206,7 @@ class Host:
             number: next(operator for operator in self._operators if operator.accepts(query))
             for number, query in self._queries.items()
         }
+        self._encoded = {}
         self._position = Position(parts["position"])
 
     def _check_order(self, position: Position) -> None:

@@ -1,0 +1,80 @@
+"""The registrations in force, with their queries as bytes: a hundred thousand of them are written down in an instant.
+
+Most registrations of a host are looked at once, when they come. So a query is kept as it is stored and made into an
+object when somebody asks for it; whoever works with it, an operator, has made its own.
+"""
+
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+import msgspec
+
+from slackwater.core.hosts import HostKind
+from slackwater.core.query import StandingQuery
+from slackwater.core.types import Position
+from slackwater.hosting.steps import Registration
+from slackwater.processing.queries import plain_query, query_of
+
+PlainRegistration: TypeAlias = tuple[int, str, str | None, str, int, int, str, str, Any]
+"""Number, owner, name, text, position, epoch, host, table and query, as they are written down."""
+
+
+class Registrations:
+    """By number."""
+
+    def __init__(self) -> None:
+        self.all: dict[int, Registration] = {}
+        self._tables: dict[int, str] = {}
+        self._encoded: dict[int, msgspec.Raw] = {}
+        """Each with its query, as it is written down."""
+
+    def add(self, one: Registration, query: StandingQuery) -> None:
+        """Keep one, in the place of an earlier one of its number."""
+        number = one.number
+        self.all[number] = one
+        self._tables[number] = query.table
+        plain = (
+            number,
+            one.owner,
+            one.name,
+            one.text,
+            int(one.position),
+            one.epoch,
+            one.host.value,
+            query.table,
+            plain_query(query),
+        )
+        self._encoded[number] = msgspec.Raw(msgspec.msgpack.encode(plain))
+
+    def pop(self, number: int) -> Registration | None:
+        """Keep it no longer."""
+        self._tables.pop(number, None)
+        self._encoded.pop(number, None)
+        return self.all.pop(number, None)
+
+    def query(self, number: int) -> StandingQuery:
+        """The query of one that is there."""
+        return query_of(msgspec.msgpack.decode(self._encoded[number], type=PlainRegistration)[8])
+
+    def on_table(self, table: str) -> Iterator[int]:
+        """The numbers of those that read a table."""
+        return (number for number, name in self._tables.items() if name == table)
+
+    def plain(self) -> list[msgspec.Raw]:
+        """All of them, to be written down."""
+        return list(self._encoded.values())
+
+    @classmethod
+    def of(cls, plain: list[msgspec.Raw]) -> "Registrations":
+        """What was written down."""
+        made = cls()
+        for raw in plain:
+            body = raw.copy()
+            number, owner, name, text, position, epoch, host, table, _ = _DECODER.decode(body)
+            made.all[number] = Registration(number, owner, name, text, Position(position), epoch, HostKind(host))
+            made._tables[number] = table
+            made._encoded[number] = body
+        return made
+
+
+_DECODER = msgspec.msgpack.Decoder(tuple[int, str, str | None, str, int, int, str, str, msgspec.Raw])
