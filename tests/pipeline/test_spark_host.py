@@ -12,7 +12,7 @@ from slackwater.core.errors import StoreError
 from slackwater.hosting.engine import QueryEngine
 from slackwater.hosting.publication import Publication, as_bytes
 from slackwater.hosting.replica import Replica
-from slackwater.hosting.said import SaidReader, read_said
+from slackwater.hosting.said import SaidReader, read_said, said_starts
 from slackwater.hosting.steps import Step
 from slackwater.log import LocalLog
 from slackwater.pipeline.placing import OnExecutors
@@ -215,9 +215,13 @@ def test_a_shard_without_a_snapshot_is_made_anew(tmp_path: Path) -> None:
         log.append(history.beginning() + history.more(80))
         with SparkHost(tmp_path / "log", tmp_path / "host", workers, shards=2, snapshot_rows=20) as host:
             assert host.batch()
-            for _ in range(4):
+            for _ in range(30):
                 log.append(history.more(4))
                 assert host.batch()
+                if said_starts(tmp_path / "host")[0] > 0:
+                    break
+            else:
+                pytest.fail("the beginning of what was said is still there")
             for path in (tmp_path / "host" / "shards" / "1").iterdir():
                 path.write_bytes(b"damaged")
             workers._live[0].clear()
