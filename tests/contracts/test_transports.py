@@ -1,10 +1,11 @@
 """The promises of `slackwater.dissemination.transports.base`, one by one, for every transport there is.
 
-WebSockets are real ones on the loopback interface, on ports that the system chooses. A new transport joins by a world
-of its own in `WORLDS`.
+WebSockets are real ones on the loopback interface, on ports that the system chooses; so is the NATS server. A new
+transport joins by a world of its own in `WORLDS`.
 """
 
 import asyncio
+import itertools
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
@@ -32,6 +33,8 @@ from slackwater.dissemination.transports.base import (
     Unreachable,
 )
 from slackwater.dissemination.transports.memory import MemoryConnection, MemoryTransport
+from slackwater.dissemination.transports.nats import NatsTransport
+from slackwater.dissemination.transports.nats_connection import NatsConnection
 from slackwater.dissemination.transports.socket import WebSocketConnection
 from slackwater.dissemination.transports.websocket import WebSocketTransport
 
@@ -144,8 +147,43 @@ class AsgiWorld(WebSocketWorld):
             listening.close()
 
 
-WORLDS: list[Callable[[], World]] = [MemoryWorld, WebSocketWorld, AsgiWorld]
-worlds = pytest.mark.parametrize("make_world", WORLDS, ids=lambda world: world.__name__)
+class NatsWorld:
+    """Both ends have a connection to the server of their own, as two processes have."""
+
+    url = ""
+    names = itertools.count(1)
+
+    def __init__(self) -> None:
+        self.listening = NatsTransport(name="listening", ping=0.5)
+        self.dialling = NatsTransport(name="dialling", ping=0.5)
+
+    @asynccontextmanager
+    async def listen(self, handler: Handler, limits: Limits) -> AsyncIterator[str]:
+        address = f"{self.url}/world-{next(self.names)}"
+        async with self.listening.listen(handler, limits, address) as listener:
+            yield listener.address
+
+    async def dial(self, address: str, limits: Limits) -> Connection:
+        return await self.dialling.dial(address, limits)
+
+    def kill(self, connection: Connection) -> None:
+        assert isinstance(connection, NatsConnection)
+        connection._bus.abort()
+
+    def speaks_bytes(self) -> bool:
+        return False
+
+
+WORLDS: list[Callable[[], World]] = [MemoryWorld, WebSocketWorld, AsgiWorld, NatsWorld]
+worlds = pytest.mark.parametrize("make_world", WORLDS, ids=lambda world: world.__name__, indirect=True)
+
+
+@pytest.fixture
+def make_world(request: pytest.FixtureRequest) -> Callable[[], World]:
+    made: Callable[[], World] = request.param
+    if made is NatsWorld:
+        NatsWorld.url = request.getfixturevalue("nats_server").url
+    return made
 
 
 class Hall:
