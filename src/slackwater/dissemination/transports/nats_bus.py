@@ -16,6 +16,7 @@ import secrets
 import time
 import weakref
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from slackwater.core.bus import BusAddress, need_bus
@@ -79,6 +80,7 @@ class Bus:
         self._queued: set[Member] = set()
         self._awake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self._parting: set[asyncio.Task[None]] = set()
         self.connecting = asyncio.get_running_loop().create_task(self._connect())
 
     @property
@@ -122,6 +124,19 @@ class Bus:
         except (errors.Error, OSError, TimeoutError) as error:
             raise Unreachable(f"the bus at {self.address} does not answer: {error}") from None
         return subscription
+
+    def unsubscribe(self, subscription: "Subscription") -> None:
+        """Receive no more of it, soon."""
+        if not self.lost.is_set():
+            task = asyncio.get_running_loop().create_task(self._unsubscribed(subscription))
+            self._parting.add(task)
+            task.add_done_callback(self._parting.discard)
+
+    async def _unsubscribed(self, subscription: "Subscription") -> None:
+        from nats import errors
+
+        with suppress(errors.Error, OSError):
+            await subscription.unsubscribe()
 
     async def _connect(self) -> None:
         need_bus()
@@ -218,6 +233,7 @@ class Bus:
     async def close(self) -> None:
         """Publish what is posted, then drop the connection."""
         await self.flushed()
+        await asyncio.gather(*self._parting)
         self.lost.set()
         tasks = [self.connecting, *self._tasks]
         for task in tasks:
