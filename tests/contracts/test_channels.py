@@ -65,10 +65,13 @@ async def heard(membership: Membership, count: int) -> list[Heard | Missed]:
 
 
 async def ending(membership: Membership) -> Ended:
-    async with asyncio.timeout(10):
-        with pytest.raises(Closed) as closed:
+    async def rest() -> None:
+        async with asyncio.timeout(10):
             while True:
                 await membership.receive()
+
+    with pytest.raises(Closed) as closed:
+        await rest()
     assert membership.ended == closed.value.ended
     return closed.value.ended
 
