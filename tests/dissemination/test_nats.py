@@ -132,11 +132,8 @@ async def test_who_is_not_let_in_is_told_why(nats_server: NatsServer) -> None:
 
         return handle
 
-    async def nobody(connection: Connection) -> None:
-        raise AssertionError("admit says who handles it")
-
     address = f"{nats_server.url}/door"
-    async with NatsTransport().listen(nobody, LIMITS, address, admit):
+    async with NatsTransport().listen(None, LIMITS, address, admit):
         with pytest.raises(Denied, match="401") as denied:
             await NatsTransport({"token": "wrong"}).dial(address, LIMITS)
         assert (denied.value.status, denied.value.body) == (401, b"who are you?")

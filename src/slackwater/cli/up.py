@@ -76,7 +76,8 @@ def _roles(file: Path, base: Path, deployment: "Deployment") -> "list[Role]":
 
     server = base / "server"
     roles = [_serving("server", server, deployment.server, None)]
-    roles += [_serving(name, base / name, part, server / "log") for name, part in deployment.followers.items()]
+    log = deployment.server.log or str(server / "log")
+    roles += [_serving(name, base / name, part, log) for name, part in deployment.followers.items()]
     pipeline = deployment.pipeline
     if pipeline is not None and not (pipeline.optional and importlib.util.find_spec("pyspark") is None):
         need_spark()
@@ -92,7 +93,7 @@ def _command(*words: str) -> list[str]:
     return [sys.executable, "-m", "slackwater", *words]
 
 
-def _serving(name: str, folder: Path, part: "ServerPart", follow: Path | None) -> "Role":
+def _serving(name: str, folder: Path, part: "ServerPart", follow: str | None) -> "Role":
     from slackwater.server.serving import STATE_FILE as LISTENING_FILE
     from slackwater.server.serving import read_state
     from slackwater.server.supervision import Role
@@ -107,9 +108,13 @@ def _serving(name: str, folder: Path, part: "ServerPart", follow: Path | None) -
             "--node-name": part.node_name or name,
             "--snapshot-every": str(part.snapshot_every),
             "--lease": str(part.lease),
+            "--follow": follow,
+            "--log": part.log,
+            "--nats": part.nats,
+            "--nats-name": part.nats_name,
         }
-        words = [word for pair in settings.items() for word in pair]
-        return _command("serve", str(folder), *words, *([] if follow is None else ["--follow", str(follow)]))
+        words = [word for name, said in settings.items() if said is not None for word in (name, said)]
+        return _command("serve", str(folder), *words)
 
     def found() -> str | None:
         listening = read_state(folder)

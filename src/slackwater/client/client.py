@@ -21,11 +21,13 @@ from slackwater.client.answers import (
     Standing,
     StandingBody,
 )
+from slackwater.client.bus import BusDialler
 from slackwater.client.failures import Refused
 from slackwater.client.ingesting import batches
 from slackwater.client.rest import Rest, decoded
 from slackwater.client.session import Dialler, Session
 from slackwater.client.subscription import Subscription
+from slackwater.core.bus import need_bus
 from slackwater.core.errors import SlackwaterError
 from slackwater.dissemination.transports.websocket import WebSocketTransport
 
@@ -42,12 +44,14 @@ class Client:
         token: str | None = None,
         wait: float = 5.0,
         patience: float = 30.0,
+        bus: str | None = None,
         transport: Dialler | None = None,
     ) -> None:
         self._addresses: tuple[Address, ...] = addresses(urls)
         self._token = token
         self._wait = wait
         self._patience = patience
+        self._bus = None if bus is None else BusDialler(bus, token)
         self._transport = transport
         self._rest: Rest | None = None
         self._session: Session | None = None
@@ -60,7 +64,10 @@ class Client:
             raise SlackwaterError("this client was connected before: make another one with slackwater.connect")
         jitter = random.random
         self._rest = Rest(self._addresses, self._token, self._patience, jitter)
-        self._session = Session(self._addresses, self._transport or WebSocketTransport(self._token), jitter)
+        if self._bus is not None:
+            need_bus()
+        dialler = self._transport or self._bus or WebSocketTransport(self._token)
+        self._session = Session(self._addresses, dialler, jitter)
         if self._transport is None:
             try:
                 decoded(await self._rest.request("GET", "/v1/ready", patience=self._wait), ReadyBody)
@@ -185,11 +192,18 @@ def _not_connected() -> SlackwaterError:
 
 
 def connect(
-    urls: str | Iterable[str], *, token: str | None = None, wait: float = 5.0, patience: float = 30.0
+    urls: str | Iterable[str],
+    *,
+    token: str | None = None,
+    wait: float = 5.0,
+    patience: float = 30.0,
+    bus: str | None = None,
 ) -> Client:
     """A client of the server at a URL, or of whichever of several answers; use it in `async with`.
 
     `wait`: seconds until a server that does not answer is given up on entering. `patience`: seconds for which a
     request is repeated while servers cannot be reached; subscriptions are repeated for as long as the client lives.
+    `bus`: carry subscriptions over NATS, at `nats://host:4222` or, where the server has a name there,
+    `nats://host:4222/name`.
     """
-    return Client(urls, token=token, wait=wait, patience=patience)
+    return Client(urls, token=token, wait=wait, patience=patience, bus=bus)

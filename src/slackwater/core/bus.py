@@ -7,6 +7,8 @@ from urllib.parse import urlsplit
 
 from slackwater.core.errors import MissingPart
 
+DEFAULT_NAME = "slackwater"
+"""What a node is called on a bus where nobody says otherwise; two deployments on one bus need names of their own."""
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _SCHEMES = ("nats", "tls")
 
@@ -17,6 +19,11 @@ class BusAddress:
 
     servers: tuple[str, ...]
     name: str = ""
+
+    def at(self, name: str) -> str:
+        """The whole address of a name on this bus, passwords included."""
+        scheme, _, _ = self.servers[0].partition("://")
+        return f"{scheme}://{','.join(server.partition('://')[2] for server in self.servers)}/{name}"
 
     @property
     def hosts(self) -> tuple[str, ...]:

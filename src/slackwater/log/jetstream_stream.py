@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from slackwater.core.bus import BusAddress, need_bus
-from slackwater.core.errors import LogCorrupt, LogError, LogLocked
+from slackwater.core.errors import LogAway, LogCorrupt, LogError, LogLocked
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -36,7 +36,7 @@ class Unanswered(Exception):
     """The servers cannot be reached, or do not answer in time."""
 
 
-class Unknown(LogError):
+class Unknown(LogAway):
     """An append of which nobody knows whether it was kept."""
 
 
@@ -245,7 +245,7 @@ class Stream:
             # Opening gives up soon; an open log waits for its servers for as long as it is open.
             client.options |= {"max_reconnect_attempts": -1, "reconnect_time_wait": _RECONNECT_SECONDS}
         except (errors.Error, OSError, TimeoutError) as error:
-            raise LogError(
+            raise LogAway(
                 f"the log at {self.address} cannot be opened: no NATS server answers "
                 f"({str(error) or type(error).__name__}); check the address, and that the server is running"
             ) from None
@@ -290,7 +290,7 @@ class Stream:
                 return await work()
             except Unanswered as error:
                 if self._loop.time() >= give_up:
-                    raise LogError(
+                    raise LogAway(
                         f"the log at {self.address} does not answer for {self._patience:g} s ({error}): "
                         f"check the NATS servers, then try again"
                     ) from None

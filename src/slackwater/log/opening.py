@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from slackwater.core.bus import bus_address
 from slackwater.log.base import Log
 from slackwater.log.local import LocalLog
 
@@ -13,6 +14,11 @@ def on_a_bus(address: str | Path) -> bool:
     (True, False)
     """
     return isinstance(address, str) and address.startswith(("nats://", "tls://"))
+
+
+def shown(address: str | Path) -> str:
+    """An address for people to read: without passwords."""
+    return str(bus_address(str(address))) if on_a_bus(address) else str(address)
 
 
 def open_log(address: str | Path, *, read_only: bool = False) -> Log:

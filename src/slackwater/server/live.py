@@ -1,4 +1,4 @@
-"""The live connection: a WebSocket whose messages go to the sessions, and whose sessions' messages go out.
+"""The live connection: whose messages go to the sessions, and whose sessions' messages go out; here by WebSocket.
 
 One connection has one task, the one that reads. What is to be sent is put into its bounded buffer at once by whoever
 has it (`dissemination.transports`), so nothing here waits for a slow reader.
@@ -11,7 +11,7 @@ from starlette.websockets import WebSocket
 from slackwater.core.errors import ProtocolError
 from slackwater.dissemination.encoding import Encoding, decode_from_client
 from slackwater.dissemination.messages import Subscribe
-from slackwater.dissemination.transports import Carried, Closed, How, Limits
+from slackwater.dissemination.transports import Carried, Closed, Connection, How, Limits
 from slackwater.dissemination.transports.asgi import AsgiSocket
 from slackwater.dissemination.transports.socket import WebSocketConnection
 from slackwater.server.access import Caller, caller
@@ -29,7 +29,7 @@ _GRACE = 2.0
 class _Port:
     """A connection as the sessions see it."""
 
-    def __init__(self, connection: WebSocketConnection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self.closing: asyncio.Task[None] | None = None
 
@@ -48,12 +48,12 @@ class _Port:
 
 
 class Live:
-    """The WebSocket endpoint of a node."""
+    """The live connections of a node, and its WebSocket endpoint."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
         limits = node.settings.limits
-        self._limits = Limits(message=limits.unsent, hold_back=limits.outgoing, unsent=limits.unsent, grace=_GRACE)
+        self.limits = Limits(message=limits.unsent, hold_back=limits.outgoing, unsent=limits.unsent, grace=_GRACE)
 
     async def endpoint(self, socket: WebSocket) -> None:
         """Serve one connection until it ends."""
@@ -64,7 +64,10 @@ class Live:
             await socket.send_denial_response(answer(error))
             return
         await socket.accept(subprotocol)
-        connection = WebSocketConnection(AsgiSocket(socket), self._limits)
+        await self.serve(WebSocketConnection(AsgiSocket(socket), self.limits), who, encoding)
+
+    async def serve(self, connection: Connection, who: Caller, encoding: Encoding) -> None:
+        """Serve a connection of somebody who may have one, until it ends."""
         port = _Port(connection)
         principal = Principal(who.name, may_register=self._node.writable)
         number = self._node.sessions.connected(port, principal, encoding, who.token)
@@ -78,14 +81,18 @@ class Live:
 
     def _admitted(self, socket: WebSocket) -> Caller:
         who = caller(socket, self._node.store, Scope.READ)
+        self.check_room(who)
+        return who
+
+    def check_room(self, who: Caller) -> None:
+        """Refuse one connection more than are allowed."""
         sessions, limits = self._node.sessions, self._node.settings.limits
         if len(sessions) >= limits.connections or sessions.of_token(who.token) >= limits.connections_a_token:
             raise Busy("there are as many connections as are allowed; come again later, or to another node")
         if not self._node.ready:
             raise Busy("the node is not ready; come again in a moment")
-        return who
 
-    async def _read(self, connection: WebSocketConnection, number: int, encoding: Encoding) -> None:
+    async def _read(self, connection: Connection, number: int, encoding: Encoding) -> None:
         sessions = self._node.sessions
         wanted = bytes if encoding is Encoding.MESSAGEPACK else str
         try:

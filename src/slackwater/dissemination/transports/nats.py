@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, TypeAlias
 
-from slackwater.core.bus import BusAddress, bus_address, check_name
+from slackwater.core.bus import DEFAULT_NAME, BusAddress, bus_address
 from slackwater.dissemination.transports.base import (
     Closed,
     Denied,
@@ -39,10 +39,13 @@ Admit: TypeAlias = Callable[[Mapping[str, str]], Handler]
 class NatsListener:
     """A name on a bus under which connections arrive; it comes back by itself when the bus does."""
 
-    def __init__(self, address: BusAddress, admit: Admit, limits: Limits, name: str, ping: float) -> None:
+    def __init__(
+        self, address: BusAddress, admit: Admit, limits: Limits, name: str, ping: float, incoming: int | None
+    ) -> None:
         self._address = address
         self._admit = admit
         self._limits = limits
+        self._incoming = incoming
         self._bus_name = name
         self._ping = ping
         self._bus: Bus | None = None
@@ -109,7 +112,7 @@ class NatsListener:
             bus.post(asked.answer, write(Deny(denial.status, denial.body)))
             return
         bus.users += 1
-        connection = NatsConnection(bus, f"dialler of {self._address}", self._limits)
+        connection = NatsConnection(bus, f"dialler of {self._address}", self._limits, self._incoming)
         bus.post(asked.answer, write(Accept(connection.subject, self._limits.unread)))
         connection.meet(asked.answer, asked.unread)
         task = asyncio.get_running_loop().create_task(_handle(handler, connection))
@@ -124,6 +127,12 @@ async def _handle(handler: Handler, connection: NatsConnection) -> None:
         pass
     finally:
         await connection.close()
+
+
+def _everybody(handler: Handler | None) -> Admit:
+    if handler is None:
+        raise ValueError("connections need a handler, or somebody who says for each which it gets")
+    return lambda _: handler
 
 
 def _version_body(version: int) -> bytes:
@@ -171,15 +180,21 @@ class NatsTransport:
     @asynccontextmanager
     async def listen(
         self,
-        handler: Handler,
+        handler: Handler | None,
         limits: Limits | None = None,
-        address: str = "nats://127.0.0.1:4222/slackwater",
+        address: str = f"nats://127.0.0.1:4222/{DEFAULT_NAME}",
         admit: Admit | None = None,
+        incoming: int | None = None,
     ) -> AsyncIterator[NatsListener]:
-        """Take connections under a name; `admit`, where given, says for each dialler which handler it gets."""
+        """Take connections under a name.
+
+        `admit`, where given, says for each dialler which handler it gets. `incoming` is the limit for messages that
+        arrive, where that is not the one for messages that are sent.
+        """
         at = bus_address(address, named=True)
-        check_name(at.name)
-        listener = NatsListener(at, admit or (lambda _: handler), limits or Limits(), self._name, self._ping)
+        if admit is None:
+            admit = _everybody(handler)
+        listener = NatsListener(at, admit, limits or Limits(), self._name, self._ping, incoming)
         await listener.begin()
         staying = asyncio.get_running_loop().create_task(listener.stay())
         try:

@@ -62,10 +62,11 @@ class _Outgoing:
 class NatsConnection:
     """One end of a pair over a bus."""
 
-    def __init__(self, bus: Bus, peer: str, limits: Limits) -> None:
+    def __init__(self, bus: Bus, peer: str, limits: Limits, incoming: int | None = None) -> None:
         self._bus = bus
         self._peer = peer
         self._limits = limits
+        self._incoming = incoming or limits.message
         self.subject = bus.join(self)
         self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._there = ""
@@ -277,8 +278,8 @@ class NatsConnection:
         if piece.first is bool(self._parts) or len(self._inbox) > self._limits.unread:
             self._garbage("pieces that belong to no message, or more than were asked for")
             return
-        if piece.total > self._limits.message:
-            why = f"a message of {piece.total} bytes, the limit is {self._limits.message}"
+        if piece.total > self._incoming:
+            why = f"a message of {piece.total} bytes, the limit is {self._incoming}"
             self._break(Ended(How.TOO_LARGE, True, why), why, How.TOO_LARGE)
             return
         self._parts.append(piece.body)
