@@ -11,6 +11,7 @@ from typing import Any
 import nats
 import pytest
 from nats.aio.client import Client
+from nats.aio.msg import Msg
 
 from slackwater.core import Column, DataType, Instant, LogCorrupt, LogError, LogLocked, Origin, Position, TableSchema
 from slackwater.core.arrow import to_batch
@@ -19,7 +20,7 @@ from slackwater.core.update import Update
 from slackwater.lab.nats_server import NatsServer
 from slackwater.log import LocalLog, Log, TableDefined, Updates, open_log
 from slackwater.log.jetstream import JetStreamLog
-from slackwater.log.jetstream_stream import Unknown
+from slackwater.log.jetstream_stream import Unanswered, Unknown
 
 QUOTES = TableSchema(
     "quotes", (Column("symbol", DataType.TEXT, nullable=False), Column("price", DataType.DOUBLE)), key=("symbol",)
@@ -132,6 +133,26 @@ async def _fall_silent(log: JetStreamLog) -> None:
         if subscription.subject.startswith("slackwater.writer."):
             await subscription.unsubscribe()
     await client.flush()
+
+
+def test_what_was_stored_and_not_acknowledged_is_not_stored_twice(nats_server: NatsServer) -> None:
+    place = address(nats_server)
+    with JetStreamLog(place, piece_bytes=300) as log:
+        log.append([updates(0)])
+        request, losing = log._stream._request, itertools.cycle((True, False, False))
+
+        async def lossy(subject: str, payload: bytes, headers: dict[str, str] | None = None) -> Msg:
+            answer = await request(subject, payload, headers)
+            if headers is not None and next(losing):
+                raise Unanswered("the answer was lost")
+            return answer
+
+        log._stream._request = lossy  # type: ignore[method-assign]
+        for n in range(1, 40, 3):
+            assert log.append([updates(n, 3)]) == n + 3
+        assert sequences(log) == list(range(40))
+    with JetStreamLog(place, read_only=True) as reader:
+        assert sequences(reader) == list(range(40))
 
 
 def test_of_two_writers_that_come_at_once_one_is_refused(nats_server: NatsServer) -> None:
