@@ -161,6 +161,20 @@ async def test_a_stranger_cannot_make_a_listener_publish_elsewhere(nats_server: 
         await stranger.close()
 
 
+async def test_a_stranger_cannot_have_an_answer_sent_elsewhere(nats_server: NatsServer) -> None:
+    async with connected(nats_server) as (here, there):
+        stranger = await nats.connect(nats_server.url)
+        heard = await stranger.subscribe("elsewhere")
+        for subject in (there.subject, f"{there._bus.base}.nobody"):
+            for reply in ("elsewhere", "*", "slackwater.>"):
+                await stranger.publish(subject, write(Status(0, 0, 0)), reply=reply)
+        await stranger.flush()
+        here.send("still here")
+        assert await there.receive() == "still here"
+        assert heard.pending_msgs == 0
+        await stranger.close()
+
+
 async def test_a_killed_bus_ends_connections_and_the_listener_comes_back(own_nats_server: NatsServer) -> None:
     async with connected(own_nats_server) as (here, there):
         address = here.peer

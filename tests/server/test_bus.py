@@ -1,6 +1,7 @@
 """A server and its clients over NATS, and what they show while the NATS server is killed under load."""
 
 import asyncio
+import importlib.util
 import itertools
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 
 import slackwater
 from slackwater.client import Client, Shown, Subscription, Unauthorized
-from slackwater.core import SlackwaterError
+from slackwater.core import MissingPart, SlackwaterError
 from slackwater.dissemination.encoding import Encoding, encode
 from slackwater.dissemination.messages import VERSION, Open
 from slackwater.dissemination.transports.base import Closed, Denied, How
@@ -100,6 +101,17 @@ def test_a_bus_elsewhere_needs_a_token(tmp_path: Path) -> None:
 def test_a_bus_that_is_not_there_is_said_at_once(tmp_path: Path) -> None:
     with pytest.raises(SlackwaterError, match="cannot be reached"):
         ServerProcess(tmp_path / "node", "--nats", "nats://127.0.0.1:1").start()
+
+
+def test_without_the_extra_a_sentence_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(MissingPart, match=r"pip install 'slackwater\[nats\]'"):
+        slackwater.connect("http://127.0.0.1:8400", bus="nats://127.0.0.1:4222")
+
+
+def test_an_address_that_is_no_bus_is_refused() -> None:
+    with pytest.raises(ValueError, match="address of a bus"):
+        slackwater.connect("http://127.0.0.1:8400", bus="http://127.0.0.1:4222")
 
 
 class Watch:

@@ -1,6 +1,6 @@
 """Live connections over a bus instead of WebSockets; requests stay HTTP."""
 
-from slackwater.core.bus import DEFAULT_NAME, bus_address
+from slackwater.core.bus import DEFAULT_NAME, bus_address, need_bus
 from slackwater.dissemination.transports.base import Connection, Limits
 from slackwater.dissemination.transports.nats import NatsTransport
 
@@ -9,6 +9,7 @@ class BusDialler:
     """Dials the name that an address on a bus has, whichever address the node has for requests."""
 
     def __init__(self, bus: str, token: str | None) -> None:
+        need_bus()
         address = bus_address(bus)
         self._address = address.at(address.name or DEFAULT_NAME)
         self._transport = NatsTransport({} if token is None else {"token": token})

@@ -27,7 +27,6 @@ from slackwater.client.ingesting import batches
 from slackwater.client.rest import Rest, decoded
 from slackwater.client.session import Dialler, Session
 from slackwater.client.subscription import Subscription
-from slackwater.core.bus import need_bus
 from slackwater.core.errors import SlackwaterError
 from slackwater.dissemination.transports.websocket import WebSocketTransport
 
@@ -64,8 +63,6 @@ class Client:
             raise SlackwaterError("this client was connected before: make another one with slackwater.connect")
         jitter = random.random
         self._rest = Rest(self._addresses, self._token, self._patience, jitter)
-        if self._bus is not None:
-            need_bus()
         dialler = self._transport or self._bus or WebSocketTransport(self._token)
         self._session = Session(self._addresses, dialler, jitter)
         if self._transport is None:

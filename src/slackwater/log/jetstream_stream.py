@@ -317,6 +317,9 @@ class Stream:
         asked = b'{"seq":%d}' % sequence
         try:
             answer = await self._client.request(f"$JS.API.DIRECT.GET.{self.name}", asked, _ANSWER_SECONDS)
+        except errors.NoRespondersError:
+            # A stream that was made without allow_direct; or no server at all, which is then noticed.
+            return await self._get_once({"seq": sequence})
         except (errors.Error, OSError, TimeoutError) as error:
             raise Unanswered(str(error) or type(error).__name__) from None
         headers = answer.headers or {}

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from slackwater.core.bus import BusAddress, need_bus
 from slackwater.dissemination.transports.base import Unreachable
+from slackwater.dissemination.transports.nats_frames import GONE, is_place
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -35,13 +36,14 @@ PING_SECONDS = 10.0
 _TICKS_A_PING = 4
 _FRAMES_A_TURN = 64
 """Frames published before others on the event loop get a turn."""
+_FLUSH_SECONDS = 0.001
 NO_RESPONDERS = "503"
 
 
 class Member(Protocol):
     """Somebody on the bus."""
 
-    def arrived(self, payload: bytes, reply: str) -> None:
+    def arrived(self, payload: bytes) -> None:
         """A payload came."""
         ...
 
@@ -173,15 +175,13 @@ class Bus:
     async def _take(self, message: "Msg") -> None:
         member = self.members.get(message.subject.rpartition(".")[2])
         if member is None:
-            if message.reply:
+            if is_place(message.reply):
                 # Whoever still speaks to somebody who is gone would otherwise wait for a sign of life.
-                from slackwater.dissemination.transports.nats_frames import GONE
-
                 self.post(message.reply, GONE)
         elif message.headers and message.headers.get("Status") == NO_RESPONDERS:
             member.nobody_there()
         else:
-            member.arrived(message.data, message.reply)
+            member.arrived(message.data)
 
     async def _publish(self) -> None:
         from nats import errors
@@ -228,7 +228,7 @@ class Bus:
     async def flushed(self) -> None:
         """Return when what was posted so far is with the server, or the bus is gone."""
         while self._posts and not self.lost.is_set():
-            await asyncio.sleep(0)
+            await asyncio.sleep(_FLUSH_SECONDS)
 
     async def close(self) -> None:
         """Publish what is posted, then drop the connection."""

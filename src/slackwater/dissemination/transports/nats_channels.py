@@ -37,6 +37,7 @@ from slackwater.dissemination.transports.base import (
 )
 from slackwater.dissemination.transports.inbox import Inbox
 from slackwater.dissemination.transports.nats_bus import OPEN_SECONDS, PING_SECONDS, Bus, borrow, give_back
+from slackwater.dissemination.transports.nats_frames import is_place
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
@@ -48,6 +49,7 @@ _TEXT = 1
 _SILENCE = 2.5
 """Beats after which a publisher is gone."""
 _AGAIN_SECONDS = 0.2
+_LOOK_SECONDS = 0.001
 
 
 def _subject(name: str) -> str:
@@ -100,7 +102,7 @@ class NatsPublisher:
         bus = await borrow(address, name, ping)
 
         async def answer(message: "Msg") -> None:
-            if message.reply:
+            if is_place(message.reply):
                 # What still waits here counts as published before: who joins now receives what comes after.
                 bus.post(message.reply, self._frame(_BEAT))
 
@@ -128,9 +130,11 @@ class NatsPublisher:
         """Say that this was all, and leave the bus."""
         if self._bus is not None:
             self._outbox.append(self._frame(_CLOSE))
+            self._unsent += _HEAD.size
             self._bus.ready(self)
-            while self._outbox and not self._bus.lost.is_set():
-                await asyncio.sleep(0)
+            give_up = time.monotonic() + self._limits.grace
+            while self._outbox and not self._bus.lost.is_set() and time.monotonic() < give_up:
+                await asyncio.sleep(_LOOK_SECONDS)
             await self._leave()
 
     async def _leave(self) -> None:
@@ -158,7 +162,7 @@ class NatsPublisher:
             self._unsent += _HEAD.size
             self._bus.ready(self)
 
-    def arrived(self, payload: bytes, reply: str) -> None:
+    def arrived(self, payload: bytes) -> None:
         """Nobody speaks to a publisher but to join."""
 
     def nobody_there(self) -> None:
@@ -216,7 +220,7 @@ class NatsMembership:
 
     # For the bus.
 
-    def arrived(self, payload: bytes, reply: str) -> None:
+    def arrived(self, payload: bytes) -> None:
         """How far the publisher is."""
         if self._inbox is None and len(payload) == _HEAD.size:
             _, _, self._generation, sequence = _HEAD.unpack(payload)

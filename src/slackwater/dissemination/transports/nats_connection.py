@@ -43,6 +43,7 @@ WINDOW = 1 << 20
 """Bytes that may be on the way and not taken."""
 LARGEST_PIECE = 256 << 10
 """Bytes of a piece, where the server would take more: others want their turn."""
+_SEEN = write(Seen())
 _SILENCE = 2.0
 """Times the ping interval after which a peer is lost."""
 
@@ -214,11 +215,11 @@ class NatsConnection:
     def _frame(self, frame: Frame, answer: bool = False) -> tuple[str, bytes, str]:
         return self._there, write(frame), self.subject if answer else ""
 
-    def arrived(self, payload: bytes, reply: str) -> None:
+    def arrived(self, payload: bytes) -> None:
         """Do what a frame says."""
         if self._ended is not None:
-            if reply and self._there:
-                self._bus.post(reply, write(Seen()))
+            if self._there and payload != _SEEN:
+                self._bus.post(self._there, _SEEN)
             return
         self._heard = time.monotonic()
         try:
@@ -232,7 +233,7 @@ class NatsConnection:
                         self._bus.ready(self)
                 case End(how, sequence, why):
                     if how is not How.CLOSED or self._in_order(sequence):
-                        self._bus.post(self._there, write(Seen()))
+                        self._bus.post(self._there, _SEEN)
                         self._end(Ended(how, False, why))
                 case Seen():
                     if self._end_sent and self._reason is not None:

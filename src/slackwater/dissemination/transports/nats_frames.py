@@ -13,6 +13,7 @@ promises, so each direction counts its pieces: `sequence` is how many pieces cam
 that says another number than was counted here means that something was lost on the way.
 """
 
+import re
 import struct
 from dataclasses import dataclass
 from typing import Annotated, Final, TypeAlias
@@ -74,8 +75,10 @@ class Seen:
     """The other's end has arrived."""
 
 
-Place: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^slackwater\.at\.[0-9a-f]{24}\.[0-9a-f]{16}\Z")]
+_PLACE: Final = r"^slackwater\.at\.[0-9a-f]{24}\.[0-9a-f]{16}\Z"
+Place: TypeAlias = Annotated[str, msgspec.Meta(pattern=_PLACE)]
 """The subject of one end: nothing else is ever published to because a stranger says so."""
+_is_place: Final = re.compile(_PLACE).match
 
 
 class Open(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -148,6 +151,15 @@ def read(payload: bytes) -> Frame:
     except (struct.error, IndexError, UnicodeError, msgspec.MsgspecError, RecursionError) as error:
         raise Unreadable(str(error)) from None
     raise Unreadable(f"a payload of {len(payload)} bytes is no frame")
+
+
+def is_place(subject: str) -> bool:
+    """Whether a subject is one end of something of ours.
+
+    >>> is_place("slackwater.at.*"), is_place("slackwater.at.0123456789abcdef01234567.0123456789abcdef")
+    (False, True)
+    """
+    return _is_place(subject) is not None
 
 
 GONE: Final = write(End(How.LOST, 0, "the peer is gone"))
