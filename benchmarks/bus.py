@@ -1,4 +1,4 @@
-"""What `live_subscriptions --nats` needs: clients over a bus that do the least, and one message to a thousand."""
+"""What `live_subscriptions --nats` needs: clients over a bus that do the least, and what a bus carries by itself."""
 
 import asyncio
 import time
@@ -14,6 +14,7 @@ from slackwater.lab.nats_server import NatsServer
 
 MEMBERS = 1_000
 MESSAGES, MESSAGES_A_SECOND = 100, 5
+PAIRS, CARRIED = 200, 200_000
 _LIMITS = Limits(message=64 << 20, unsent=64 << 20, grace=0.0)
 
 
@@ -51,6 +52,29 @@ class BusSocket:
 async def dial_bus(address: str, received: Callable[[BusSocket, bytes], None], failures: list[str]) -> BusSocket:
     """A client; all of them share one connection to the NATS server, as those of one process do."""
     return BusSocket(await NatsTransport(name="generator").dial(address, _LIMITS), received, failures)
+
+
+async def carried(bus: NatsServer) -> dict[str, Any]:
+    """As many messages as go through connections, both ends of which are in this process and share its time."""
+    address, over = f"{bus.url}/carried", asyncio.Event()
+
+    async def send(connection: Connection) -> None:
+        for _ in range(CARRIED // PAIRS):
+            if not connection.send(b"x" * 100):
+                await connection.drained()
+        await over.wait()
+
+    async def receive(connection: Connection) -> int:
+        return sum([len(await connection.receive()) == 100 for _ in range(CARRIED // PAIRS)])
+
+    async with NatsTransport(name="sending").listen(send, _LIMITS, address):
+        began = time.perf_counter()
+        ends = await asyncio.gather(*(NatsTransport(name="receiving").dial(address, _LIMITS) for _ in range(PAIRS)))
+        arrived = sum(await asyncio.gather(*map(receive, ends)))
+        took = time.perf_counter() - began
+        over.set()
+        await asyncio.gather(*(end.close() for end in ends))
+    return {"connections": PAIRS, "messages": arrived, "bytes": 100, "messages_a_second": round(arrived / took)}
 
 
 async def multicast(bus: NatsServer) -> dict[str, Any]:

@@ -14,7 +14,7 @@ A step is what lies between two positions that any connection was told of, so th
 The generator is one process with a WebSocket of its own that does the least: it would otherwise be what is measured.
 
 With `--nats` the connections are over a NATS server that is started for it, and instead of *together* there is
-*multicast*: one message to 1 000 members of a channel, counted by that server.
+*multicast*: one message to 1 000 members of a channel, counted by that server, and *carried*: as much as goes through.
 """
 
 import argparse
@@ -37,7 +37,7 @@ from typing import Any, Protocol, TypeAlias
 import msgspec
 
 from benchmarks import report
-from benchmarks.bus import dial_bus, multicast
+from benchmarks.bus import carried, dial_bus, multicast
 from slackwater.client import Client, connect
 from slackwater.core.bus import DEFAULT_NAME
 from slackwater.dissemination.encoding import decode_from_node, encode
@@ -536,6 +536,7 @@ def main_over_nats(seconds: float) -> None:
             figures["live"]["connections_to_the_nats_server"] = max(connections, default=0)
             figures["live"]["nats_server_memory_mb"] = round(peak(bus.pid) / 1e6)
         figures["multicast"] = asyncio.run(multicast(bus))
+        figures["carried"] = asyncio.run(carried(bus))
     report.write("live_subscriptions_nats", figures)
 
 

@@ -223,6 +223,26 @@ def test_what_is_missing_is_not_passed_over(nats_server: NatsServer) -> None:
         sequences(log)
 
 
+def test_what_the_server_loses_to_a_damaged_file_is_noticed(own_nats_server: NatsServer) -> None:
+    place = address(own_nats_server)
+    with JetStreamLog(place) as log:
+        for n in range(10):
+            log.append([updates(n * 10, 10)])
+    with JetStreamLog(place, read_only=True) as reader:
+        assert reader.end == 100
+        own_nats_server.kill()
+        (file,) = (own_nats_server.folder / "store").rglob(f"streams/{reader._stream.name}/msgs/1.blk")
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2] ^= 1
+        file.write_bytes(content)
+        own_nats_server.start()
+        with pytest.raises(LogCorrupt, match="had been acknowledged"):
+            _ = reader.end
+    for read_only in (True, False):
+        with pytest.raises(LogCorrupt, match="everything before 100 had been acknowledged"):
+            JetStreamLog(place, read_only=read_only)
+
+
 def test_a_stream_of_somebody_else_or_that_forgets_is_refused(nats_server: NatsServer) -> None:
     async def make(client: Client) -> None:
         stream = client.jetstream()

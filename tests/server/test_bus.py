@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import slackwater
+from slackwater.cli.up import _roles
 from slackwater.client import Client, Shown, Subscription, Unauthorized
 from slackwater.core import MissingPart, SlackwaterError
 from slackwater.dissemination.encoding import Encoding, encode
@@ -16,6 +17,7 @@ from slackwater.dissemination.transports.base import Closed, Denied, How
 from slackwater.dissemination.transports.nats import NatsTransport
 from slackwater.lab.nats_server import NatsServer
 from slackwater.server.bus import check_bus
+from slackwater.server.deployment import read_deployment
 from slackwater.server.process import ServerProcess
 from slackwater.server.store import STORE_FILE, Scope, Store
 from slackwater.wallclock import WallClock
@@ -112,6 +114,23 @@ def test_without_the_extra_a_sentence_says_how_to_get_it(monkeypatch: pytest.Mon
 def test_an_address_that_is_no_bus_is_refused() -> None:
     with pytest.raises(ValueError, match="address of a bus"):
         slackwater.connect("http://127.0.0.1:8400", bus="http://127.0.0.1:4222")
+
+
+def test_a_deployment_may_use_a_bus(tmp_path: Path) -> None:
+    file = tmp_path / "slackwater.toml"
+    bus = 'log = "nats://localhost:4222/desk"\nnats = "nats://localhost:4222"\nnats_name = "desk"\n'
+    file.write_text(f"[server]\n{bus}[followers.edge]\n")
+    roles = {role.name: list(role.command()) for role in _roles(file, tmp_path, read_deployment(file))}
+    assert roles["server"][-6:] == [
+        *("--log", "nats://localhost:4222/desk"),
+        *("--nats", "nats://localhost:4222"),
+        *("--nats-name", "desk"),
+    ]
+    assert roles["edge"][-2:] == ["--follow", "nats://localhost:4222/desk"]
+    for more, sentence in (("[pipeline]", "reads a log in files"), ("[followers.edge]\nlog = 'nats://h/x'", "only")):
+        file.write_text(f"[server]\n{bus}{more}\n")
+        with pytest.raises(SlackwaterError, match=sentence):
+            read_deployment(file)
 
 
 class Watch:

@@ -17,7 +17,10 @@ What is relied on
     answers. A writer that cannot reach the servers counts as dead: another one may take over, and the first learns
     it by its next append (`LogLocked`).
 
-    *Damage*: the checksum of each message is ours, from the writer to the reader.
+    *Damage*: the checksum of each message is ours, from the writer to the reader. A server that finds its own files
+    damaged lets go of what lies behind the damage and says nothing. So the end of the log is also kept elsewhere, in
+    the small stream NAME-mark, after each append and without waiting for it: a log that ends before its mark has lost
+    what was acknowledged, and is `LogCorrupt`.
 
 A read-only log asks anew whenever it is asked. A writer knows the end by itself, and keeps what it appended last in
 memory, where the node that reads it back finds it.
@@ -127,11 +130,15 @@ class JetStreamLog:
                     raise LogError(f"there is no log at {place}: the stream {place.name} does not exist")
                 self._stream.make(replicas)
             self._stream.check()
+            self._view = self._sound()
             if not read_only:
+                # Before the claim: nothing is written to a log that lost something.
                 self._fence = self._claim()
-            self._view = self._look()
+                self._view = self._look()
             self._catalog = self._catalog_of(self._view)
             if not read_only:
+                self._stream.make_mark()
+                self._stream.mark(self._view.end)
                 self._finish_dropping(self._view.base)
         except BaseException:
             self._stream.close()
@@ -164,6 +171,7 @@ class JetStreamLog:
             for block in made:
                 self._store_block(block)
             self._catalog = catalog
+            self._stream.mark(self._view.end)
             return self._view.end
 
     def read(self, start: Position, end: Position | None = None) -> Iterator[Entry]:
@@ -302,8 +310,25 @@ class JetStreamLog:
     def _present(self) -> _View:
         self._check_open()
         if self._read_only:
-            self._view = self._look()
+            view = self._look()
+            if view.end < self._view.end:
+                raise self._lost(view, self._view.end)
+            self._view = view
         return self._view
+
+    def _sound(self) -> _View:
+        """What there is, if that is all that was acknowledged."""
+        marked, view = self._stream.marked(), self._look()
+        if marked > view.end:
+            raise self._lost(view, marked)
+        return view
+
+    def _lost(self, view: _View, promised: int) -> LogCorrupt:
+        return LogCorrupt(
+            f"the log at {self._stream.address} ends at position {view.end}, but everything before {promised} had been "
+            f"acknowledged: the servers lost it; put back a copy of the stream, or delete the stream "
+            f"{self._stream.mark_name} to accept the loss"
+        )
 
     def _look(self) -> _View:
         based, last = self._stream.last(_BASE), self._stream.last(_LOG)

@@ -28,7 +28,7 @@ _AGAIN_SECONDS = 0.05
 _RECONNECT_SECONDS = 0.1
 _TOGETHER = 64
 """Messages that are asked for at the same time."""
-_WRONG_LAST_SEQUENCE, _NO_MESSAGE, _NO_STREAM = 10071, 10037, 10059
+_WRONG_LAST_SEQUENCE, _NO_MESSAGE, _NO_STREAM, _NAME_IN_USE = 10071, 10037, 10059, 10058
 _TRANSIENT_CODES = frozenset({408, 500, 503})
 
 
@@ -99,6 +99,8 @@ class Stream:
         self.address = address
         self.name = address.name
         self.prefix = f"slackwater.log.{address.name}"
+        self.mark_name = f"{address.name}-mark"
+        self._mark_subject = f"slackwater.mark.{address.name}"
         self._patience = patience
         self._client: Client | None = None
         self._broken = asyncio.Event()
@@ -147,21 +149,40 @@ class Stream:
 
     def make(self, replicas: int) -> None:
         """Make the stream; nothing happens where it is there."""
-        config = {
-            "name": self.name,
-            "subjects": [f"{self.prefix}.>"],
-            "storage": "file",
-            "retention": "limits",
-            "discard": "new",
-            "num_replicas": replicas,
-            "deny_delete": True,
-            "allow_direct": True,
-        }
+        subjects = [f"{self.prefix}.>"]
+        config = {"name": self.name, "subjects": subjects, "discard": "new", "deny_delete": True, "allow_direct": True}
+        self._make(config | {"num_replicas": replicas})
+
+    def make_mark(self) -> None:
+        """Make the stream of the durable mark; nothing happens where it is there."""
+        self._make({"name": self.mark_name, "subjects": [self._mark_subject], "max_msgs": 1, "discard": "old"})
+
+    def _make(self, config: dict[str, Any]) -> None:
         try:
-            self._wait(self._api(f"STREAM.CREATE.{self.name}", config))
+            self._wait(self._api(f"STREAM.CREATE.{config['name']}", config | {"storage": "file"}))
         except Refused as refused:
-            if not self.exists():
+            if refused.problem.err_code != _NAME_IN_USE:
                 raise self._error(refused) from None
+
+    def mark(self, end: int) -> None:
+        """Say that everything before a position is durable; nobody waits for it to be stored."""
+        asyncio.run_coroutine_threadsafe(self._mark(end), self._loop)
+
+    async def _mark(self, end: int) -> None:
+        assert self._client is not None
+        with suppress(Exception):  # a mark that is too low is a mark
+            await self._client.publish(self._mark_subject, b"%d" % end)
+
+    def marked(self) -> int:
+        """Up to which position everything was durable, as far as that is known."""
+        asked = {"last_by_subj": self._mark_subject}
+        try:
+            got = self._wait(self._api(f"STREAM.MSG.GET.{self.mark_name}", asked)).message
+        except Refused as refused:
+            if refused.problem.err_code in (_NO_STREAM, _NO_MESSAGE):
+                return 0
+            raise self._error(refused) from None
+        return int(got.data) if got is not None and got.data.isdigit() else 0
 
     def check(self) -> None:
         """Refuse a stream that is not for a log, or that forgets by itself."""
