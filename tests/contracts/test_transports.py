@@ -15,6 +15,7 @@ import pytest
 import uvicorn
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from nats.aio.transport import TcpTransport
 from starlette.applications import Starlette
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket
@@ -168,7 +169,12 @@ class NatsWorld:
 
     def kill(self, connection: Connection) -> None:
         assert isinstance(connection, NatsConnection)
-        connection._bus.abort()
+        client = connection._bus._client
+        assert client is not None
+        assert isinstance(client._transport, TcpTransport)
+        writer = client._transport._io_writer
+        assert writer is not None
+        writer.transport.abort()
 
     def speaks_bytes(self) -> bool:
         return False

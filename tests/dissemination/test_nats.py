@@ -2,6 +2,8 @@
 
 import asyncio
 import itertools
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
@@ -211,6 +213,18 @@ async def test_many_connections_are_one_to_the_server(nats_server: NatsServer) -
             end.send(str(number))
         assert [await end.receive() for end in ends] == [str(number) for number in range(2000)]
         await asyncio.gather(*(end.close() for end in ends))
+
+
+def test_the_library_is_imported_when_it_is_used_and_not_before() -> None:
+    modules = (
+        "client",
+        "dissemination.transports.nats",
+        "dissemination.transports.nats_channels",
+        "log.jetstream",
+        "server.serving",
+    )
+    imports = "; ".join(f"import slackwater.{module}" for module in modules)
+    subprocess.run([sys.executable, "-c", f"{imports}; import sys; sys.exit('nats' in sys.modules)"], check=True)
 
 
 def test_frames_that_are_no_frames_are_unreadable() -> None:

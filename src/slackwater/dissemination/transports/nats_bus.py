@@ -122,6 +122,8 @@ class Bus:
         assert self._client is not None
         try:
             subscription = await self._client.subscribe(subject, queue=queue, cb=received)
+            # Twice: the first question of a flush may overtake what still waits in the client to be written.
+            await self._client.flush()
             await self._client.flush()
         except (errors.Error, OSError, TimeoutError) as error:
             raise Unreachable(f"the bus at {self.address} does not answer: {error}") from None
@@ -243,12 +245,6 @@ class Bus:
             await self._client.close()
             # The client's own tasks were cancelled and end in the next turn.
             await asyncio.sleep(0)
-
-    def abort(self) -> None:
-        """Drop the connection to the server as a killed process does."""
-        transport = None if self._client is None else self._client._transport
-        if transport is not None:
-            transport._io_writer.transport.abort()  # type: ignore[attr-defined]
 
 
 _buses: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[tuple[str, ...], str], Bus]]" = (
