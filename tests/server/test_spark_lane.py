@@ -14,6 +14,7 @@ from slackwater.hosting.engine import QueryEngine
 from slackwater.hosting.publication import Publication, SaidStep
 from slackwater.hosting.said import SaidWriter
 from slackwater.hosting.steps import Registration
+from slackwater.lab.nats_server import NatsServer
 from slackwater.log import LocalLog
 from slackwater.server.process import ServerProcess
 
@@ -145,6 +146,20 @@ async def test_a_server_that_is_started_again_knows_what_was_said(tmp_path: Path
             receipt = await client.ingest("quotes", [{"symbol": "A", "price": 7.0}])
             await total.reached(receipt.position, 20)
             assert total.value == 7.0
+        keeping.cancel()
+
+
+async def test_lanes_over_a_bus(nats_server: NatsServer, tmp_path: Path) -> None:
+    bus = ("--nats", nats_server.url, "--nats-name", "lanes", "--keep-on", "node", "--keep-on", "query:slow=spark")
+    with served(tmp_path, *bus) as (server, host):
+        keeping = asyncio.create_task(host.keep_up())
+        async with slackwater.connect(server.url, bus=f"{nats_server.url}/lanes") as client:
+            await client.execute(TABLE)
+            await client.ingest("quotes", [{"symbol": "A", "price": 1.0}])
+            quick, slow = client.subscribe(SUM), client.subscribe("SUBSCRIBE slow AS SELECT MAX(price) FROM quotes")
+            await asyncio.gather(quick.ready(10), slow.ready(10))
+            assert (quick.value, slow.value) == (1.0, 1.0)
+            assert {one.name: one.host for one in await client.subscriptions()} == {None: "node", "slow": "spark"}
         keeping.cancel()
 
 

@@ -41,6 +41,10 @@ class ServerPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     node_name: str | None = None
     snapshot_every: Annotated[int, Meta(ge=1)] = 1_000_000
     lease: Annotated[float, Meta(ge=0.1, le=3600)] = 5.0
+    log: str | None = None
+    """A stream for the log, as nats://host:4222/name; of a server, not of a follower."""
+    nats: str | None = None
+    nats_name: str | None = None
 
 
 class PipelinePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -119,6 +123,10 @@ def read_deployment(path: Path) -> Deployment:
     taken |= {name for name in folders if folders.count(name) > 1}
     if taken:
         raise SlackwaterError(f"{path}: {', '.join(sorted(taken))} is the name of two things; each needs its own")
+    if any(part.log is not None for part in deployment.followers.values()):
+        raise SlackwaterError(f"{path}: a follower follows the log of the server; only [server] has a log")
+    if deployment.server.log is not None and deployment.pipeline is not None:
+        raise SlackwaterError(f"{path}: the pipeline reads a log in files; leave out log of [server], or [pipeline]")
     for name, feed in deployment.feeds.items():
         if (feed.generator is None) == (feed.file is None):
             raise SlackwaterError(f"{path}: feed {name} needs a generator or a file, and only one of them")

@@ -31,13 +31,14 @@ async def metrics(call: Call) -> Response:
     """Positions, rates, sessions, bytes."""
     node = call.node
     engine, sessions = node.engine, node.sessions
+    log_start, log_end = await node.log_span()
     return answered(
         Metrics(
             node=node.settings.name,
             generation=node.generation,
             uptime_seconds=round(node.rates.uptime, 3),
-            log_start=node.log.start,
-            log_end=node.log.end,
+            log_start=log_start,
+            log_end=log_end,
             position=engine.position,
             snapshot_position=node.snapshot_position,
             tables=len(engine.tables),
