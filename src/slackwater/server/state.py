@@ -23,6 +23,8 @@ from slackwater.server.events import (
     Engine,
     Event,
     Instruction,
+    QueriesResumed,
+    QueriesSuspended,
     QueryRegistered,
     QueryUnregistered,
     Received,
@@ -92,6 +94,10 @@ class ServerState:
                 self.subscriptions.registered(event, now)
             case QueryUnregistered():
                 self.subscriptions.unregistered(event, now)
+            case QueriesSuspended():
+                self.subscriptions.suspend(event)
+            case QueriesResumed():
+                self.subscriptions.resume(event)
         return self._instructions(now)
 
     def _instructions(self, now: int) -> list[Instruction]:
