@@ -75,13 +75,15 @@ def _roles(file: Path, base: Path, deployment: "Deployment") -> "list[Role]":
     from slackwater.server.supervision import Role
 
     server = base / "server"
-    roles = [_serving("server", server, deployment.server, None)]
-    roles += [_serving(name, base / name, part, server / "log") for name, part in deployment.followers.items()]
+    roles = [_serving("server", server, deployment.server)]
+    follow = ["--follow", str(server / "log")]
+    roles += [_serving(name, base / name, part, *follow) for name, part in deployment.followers.items()]
     pipeline = deployment.pipeline
     if pipeline is not None and not (pipeline.optional and importlib.util.find_spec("pyspark") is None):
         need_spark()
         words = _command("up-pipeline", str(server / "log"), str(base / pipeline.out), "--master", pipeline.master)
         roles.append(Role("pipeline", lambda: words))
+    roles += _aggregators(file, base, deployment)
     for name, feed in deployment.feeds.items():
         _check_feed(name, feed, file.parent)
         roles.append(Role(name, lambda name=name: _command("up-feed", str(file), name)))  # type: ignore[misc]
@@ -92,24 +94,42 @@ def _command(*words: str) -> list[str]:
     return [sys.executable, "-m", "slackwater", *words]
 
 
-def _serving(name: str, folder: Path, part: "ServerPart", follow: Path | None) -> "Role":
+def _serving(name: str, folder: Path, part: "ServerPart", *more: str) -> "Role":
+    settings = {
+        "--host": part.host,
+        "--node-name": part.node_name or name,
+        "--snapshot-every": str(part.snapshot_every),
+        "--lease": str(part.lease),
+    }
+    words = [word for pair in settings.items() for word in pair]
+    return _listening(name, folder, part.port, "serve", str(folder), *words, *more)
+
+
+def _aggregators(file: Path, base: Path, deployment: "Deployment") -> "list[Role]":
+    from slackwater.aggregator.configuration import plan_of, read_part
+    from slackwater.server.serving import check_host
+
+    roles = []
+    for name in deployment.aggregators:
+        part = read_part(file, name)
+        plan_of(part, f"{file}, aggregator {name}", file.parent)
+        check_host(part.host, base / name)
+        words = ["aggregate", str(base / name), "--config", str(file), "--part", name]
+        roles.append(_listening(name, base / name, part.port, *words))
+    return roles
+
+
+def _listening(name: str, folder: Path, port: int, *words: str) -> "Role":
+    """A process that says in its folder where it listens."""
     from slackwater.server.serving import STATE_FILE as LISTENING_FILE
     from slackwater.server.serving import read_state
     from slackwater.server.supervision import Role
 
-    ports = {"port": part.port}
+    ports = {"port": port}
 
     def command() -> Sequence[str]:
         (folder / LISTENING_FILE).unlink(missing_ok=True)
-        settings = {
-            "--host": part.host,
-            "--port": str(ports["port"]),
-            "--node-name": part.node_name or name,
-            "--snapshot-every": str(part.snapshot_every),
-            "--lease": str(part.lease),
-        }
-        words = [word for pair in settings.items() for word in pair]
-        return _command("serve", str(folder), *words, *([] if follow is None else ["--follow", str(follow)]))
+        return _command(*words, "--port", str(ports["port"]))
 
     def found() -> str | None:
         listening = read_state(folder)

@@ -8,6 +8,9 @@ port = 8400
 [followers.edge]                 # more nodes, which follow it
 port = 8401
 
+[aggregators.near]               # nodes that hold items of others, see aggregator.configuration
+port = 8402
+
 [pipeline]                       # Spark: latest, history, quarantine
 out = "kept"
 
@@ -71,6 +74,8 @@ class Deployment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     followers: dict[str, ServerPart] = {}
     pipeline: PipelinePart | None = None
     feeds: dict[str, FeedPart] = {}
+    aggregators: dict[str, dict[str, Any]] = {}
+    """What stands in them is checked by `aggregator.configuration`."""
 
 
 def read_deployment(path: Path) -> Deployment:
@@ -88,12 +93,16 @@ def read_deployment(path: Path) -> Deployment:
         deployment = msgspec.convert(content, Deployment)
     except msgspec.ValidationError as error:
         raise SlackwaterError(f"{path} is not a deployment: {error}") from None
-    for name in (*deployment.followers, *deployment.feeds):
+    for name in (*deployment.followers, *deployment.feeds, *deployment.aggregators):
         if not name.replace("-", "").replace("_", "").isalnum():
             raise SlackwaterError(f"{path}: {name!r} is used for a folder and must be letters, digits, - and _")
-    names = ["server", "pipeline", *deployment.followers, *deployment.feeds]
+    names = ["server", "pipeline", *deployment.followers, *deployment.feeds, *deployment.aggregators]
     taken = {name for name in names if names.count(name) > 1}
-    if deployment.pipeline is not None and deployment.pipeline.out in ("server", *deployment.followers):
+    if deployment.pipeline is not None and deployment.pipeline.out in (
+        "server",
+        *deployment.followers,
+        *deployment.aggregators,
+    ):
         taken.add(deployment.pipeline.out)
     if taken:
         raise SlackwaterError(f"{path}: {', '.join(sorted(taken))} is the name of two things; each needs its own")
