@@ -1,5 +1,6 @@
 """A source that only answers requests, polled at a fixed period into admission and the log."""
 
+import asyncio
 import logging
 import random
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from slackwater.sources.polling import Backoff, Failed, Fetched, PollOptions, Su
 
 _report = logging.getLogger("slackwater.aggregator")
 _LONG = 3600.0
+_AGAIN_SECONDS = 1.0
 _LONGEST_PAUSE = 30.0
 
 
@@ -69,11 +71,15 @@ class PolledSource:
 
     async def _take(self, arrivals: Sequence[Arrival]) -> None:
         rows = sum(arrival.batch.num_rows + len(arrival.refused) for arrival in arrivals)
-        try:
-            receipt = await self._here.change(lambda target: target.intake.take(arrivals), max(rows, 1))
-        except SlackwaterError as error:
-            self._failed(str(error))
-            return
+        while True:
+            try:
+                receipt = await self._here.change(lambda target: target.intake.take(arrivals), max(rows, 1))
+                break
+            except SlackwaterError as error:
+                # The poller leaves out what it has handed over once: it would not come again.
+                self._failed(str(error))
+                self._here.review()
+                await asyncio.sleep(_AGAIN_SECONDS)
         while not await self._here.reached(receipt.position, _LONG):
             pass
         self._succeeded()
