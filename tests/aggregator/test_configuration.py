@@ -1,5 +1,6 @@
 """Configuration: what is read, and every mistake with its place."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from slackwater.aggregator import configuration
 from slackwater.aggregator.base import Item
 from slackwater.aggregator.configuration import Plan, plan_of, read_part
 from slackwater.core.errors import SlackwaterError
+from slackwater.server.deployment import read_deployment
 
 UPSTREAM = """
 [[upstreams]]
@@ -95,3 +97,14 @@ def test_a_part_of_a_deployment_is_found_by_name(tmp_path: Path) -> None:
         read_part(file, "far")
     with pytest.raises(SlackwaterError, match="cannot be read"):
         read_part(tmp_path / "nothing.toml")
+
+
+def test_the_examples_of_the_documentation_can_be_read(tmp_path: Path) -> None:
+    page = Path(__file__).parents[2] / "docs" / "aggregator.md"
+    alone, deployed = re.findall(r"```toml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    made = plan(tmp_path, alone)
+    assert (len(made.upstreams[0].items), len(made.sources)) == (3, 1)
+    file = tmp_path / "slackwater.toml"
+    file.write_text(deployed)
+    assert list(read_deployment(file).aggregators) == ["near"]
+    assert plan_of(read_part(file, "near"), "here", tmp_path).upstreams[0].nodes == ("server",)

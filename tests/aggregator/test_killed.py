@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import httpx
 import pytest
-from tests.aggregator.deployed import LEASE, SYMBOLS, Deployed, Prices, Written, eventually
+from tests.aggregator.deployed import FAR, LEASE, NEAR, SYMBOLS, Deployed, Prices, Written, eventually
 
 import slackwater.client as library
 from slackwater.aggregator.process import AggregatorProcess
@@ -15,6 +15,8 @@ from slackwater.core.errors import SlackwaterError
 from slackwater.server.process import ServerProcess
 
 CHOSEN = ("S1", "S2", "S5")
+ROWS = 3
+"""Of one request."""
 LISTED = ", ".join(f"'{symbol}'" for symbol in CHOSEN)
 QUESTIONS: dict[str, Callable[[dict[str, float]], float]] = {
     "SUM(price)": lambda prices: sum(prices[symbol] for symbol in CHOSEN),
@@ -56,10 +58,14 @@ async def load(url: str, stop: asyncio.Event, prices: dict[str, float]) -> int:
     sent = 0
     async with library.connect(url, patience=60) as client:
         while not stop.is_set():
-            symbol = chance.choice(SYMBOLS)
-            prices[symbol] += chance.gauss(0, 1) + chance.choice((0, 0, 0, 25))
-            await client.ingest("quotes", [{"symbol": symbol, "price": prices[symbol]}], source=source, first=sent)
-            sent += 1
+            rows = []
+            for _ in range(ROWS):
+                symbol = chance.choice((*SYMBOLS, *CHOSEN, *CHOSEN))
+                # Mostly less than what is held back, so that errors add up; now and then a jump.
+                prices[symbol] += chance.gauss(0, 0.4) + (25 if chance.random() < 0.01 else 0)
+                rows.append({"symbol": symbol, "price": prices[symbol]})
+            await client.ingest("quotes", rows, source=source, first=sent)
+            sent += ROWS
             await asyncio.sleep(0.003)
     return sent
 
@@ -85,6 +91,14 @@ async def kill_and_watch(deployed: Deployed, victims: list[ServerProcess]) -> No
             for question in QUESTIONS
         ]
 
+        # Each frame brings all subscriptions of a connection to a new position, so these make the others be looked at
+        # in between, when what they show is held back.
+        restless = [
+            client.subscribe(f"SUBSCRIBE SELECT SUM(price) FROM quotes WHERE symbol = '{symbol}' WITHIN {within}")
+            for client, within in ((near, NEAR), (far, FAR))
+            for symbol in SYMBOLS
+        ]
+
         def certain() -> bool:
             return all(one.subscription.certain for one in watched)
 
@@ -96,7 +110,7 @@ async def kill_and_watch(deployed: Deployed, victims: list[ServerProcess]) -> No
         sending = asyncio.create_task(load(deployed.server.url, stop, prices))
         looking = asyncio.create_task(look_on(watched, stop))
         for victim in victims:
-            await asyncio.sleep(random.uniform(0.3, 0.8))
+            await asyncio.sleep(random.uniform(0.8, 1.2))
             assert not sending.done()
             await asyncio.to_thread(victim.kill)
             # Whoever depends on it may rely on what it last said for a lease, and an aggregator in between for another.
@@ -120,6 +134,7 @@ async def kill_and_watch(deployed: Deployed, victims: list[ServerProcess]) -> No
             )
 
         await eventually(right, told)
+        assert all(one.certain for one in restless)
     judge(deployed, watched)
 
 
