@@ -46,9 +46,10 @@ class Deployed:
         return "".join(one.report() for one in (self.server, self.near, self.far))
 
 
-def define(url: str) -> None:
+def define(url: str, token: str | None = None) -> None:
     sql = "CREATE TABLE quotes (symbol TEXT PRIMARY KEY, price DOUBLE NOT NULL)"
-    httpx.post(f"{url}/v1/tables", json={"sql": sql}).raise_for_status()
+    headers = {} if token is None else {"authorization": f"Bearer {token}"}
+    httpx.post(f"{url}/v1/tables", json={"sql": sql}, headers=headers).raise_for_status()
 
 
 def aggregator(folder: Path, text: str) -> AggregatorProcess:

@@ -4,15 +4,31 @@ import asyncio
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
-from tests.aggregator.deployed import FAR, LEASE, NEAR, SYMBOLS, Deployed, Prices, Written, eventually
+from tests.aggregator.deployed import (
+    FAR,
+    LEASE,
+    NEAR,
+    SYMBOLS,
+    Deployed,
+    Prices,
+    Written,
+    aggregator,
+    configuration,
+    define,
+    eventually,
+)
 
 import slackwater.client as library
 from slackwater.aggregator.process import AggregatorProcess
 from slackwater.core.errors import SlackwaterError
 from slackwater.server.process import ServerProcess
+from slackwater.server.store import STORE_FILE, Scope, Store
+from slackwater.wallclock import WallClock
 
 CHOSEN = ("S1", "S2", "S5")
 ROWS = 3
@@ -153,8 +169,8 @@ def judge(deployed: Deployed, watched: list[Watched]) -> None:
         assert len(one.seen) > 3
         for value, as_of in one.seen:
             position: int | None = as_of
-            for aggregator in (far, near) if one.where == "far" else (near,):
-                position = None if position is None else aggregator.position(position)
+            for log in (far, near) if one.where == "far" else (near,):
+                position = None if position is None else log.position(position)
             assert position is not None
             right = QUESTIONS[one.question](truth.at(position))
             assert abs(value - right) <= one.within + 1e-9 * abs(right), (one.where, one.question, value, right, as_of)
@@ -200,3 +216,29 @@ async def test_what_is_held_is_told_and_what_cannot_be_promised_is_refused(deplo
     assert (upstream["name"], upstream["state"], upstream["items"]) == ("server", "certain", len(SYMBOLS))
     assert httpx.get(f"{deployed.server.url}/v1/upstreams").json() == {"upstreams": []}
     assert isinstance(deployed.near, AggregatorProcess)
+
+
+async def test_an_upstream_that_will_not_have_it_is_doubted(tmp_path: Path) -> None:
+    server = ServerProcess(tmp_path / "server", "--lease", str(LEASE))
+    with Store(server.folder / STORE_FILE) as store:
+        _, admin = store.create_token("admin", [Scope.ADMIN], WallClock().now())
+        _, token = store.create_token("near", [Scope.READ], WallClock().now())
+    text = configuration("server", "server", NEAR).replace("nodes =", 'token_file = "token"\nnodes =')
+    near = aggregator(tmp_path / "near", text)
+    (near.folder / "token").write_text(token)
+    with server:
+        define(server.url, admin)
+        with near:
+
+            def upstream() -> dict[str, Any]:
+                (found,) = httpx.get(f"{near.url}/v1/upstreams").json()["upstreams"]
+                return dict(found)
+
+            await eventually(lambda: upstream()["state"] == "certain", near.report)
+            with Store(server.folder / STORE_FILE) as store:
+                store.revoke_token("near", WallClock().now())
+            await eventually(lambda: upstream()["state"] == "doubtful", near.report)
+            assert "token" in upstream()["why"]
+            await asyncio.sleep(2 * LEASE)
+            assert upstream()["state"] == "doubtful"
+    assert "Traceback" not in near.report()

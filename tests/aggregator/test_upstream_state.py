@@ -228,3 +228,35 @@ def test_rows_that_are_held_no_longer_are_taken_away(bench: Bench) -> None:
     again = bench.write()
     assert again is not None
     assert len(again.rows) == 3
+
+
+def test_an_item_that_is_kept_less_closely_than_asked_is_a_doubt(bench: Bench) -> None:
+    bench.frame(40, *bench.said(1.0, 2.0))
+    bench.written()
+    loose = Subscribed(2, 12, 1, (), (), (), 0.75, 1.0)
+    bench.frame(45, loose, Value(12, 1, 2.5))
+    assert bench.doubt() == "upstream x: it keeps an item within 0.75 for 100% of the time, not as closely as asked"
+    assert bench.write() is None
+    bench.frame(50, Subscribed(2, 12, 2, (), (), (), 0.5, 1.0), Value(12, 2, 2.75))
+    assert bench.doubt() == "upstream x: what it says is being taken in"
+    assert bench.written() == {"b": 2.75}
+    assert bench.doubt() is None
+
+
+def test_when_nobody_will_have_the_client_another_one_begins_where_it_left_off(bench: Bench) -> None:
+    bench.frame(40, *bench.said(1.0, 2.0))
+    bench.written()
+    bench.frame(45)
+    assert bench.state.lost("the token was revoked") == [A, B]
+    assert bench.doubt() == "upstream x: the token was revoked"
+    assert bench.state.after == 45
+    bench.client = ClientState(lambda: 0.5, after=bench.state.after)
+    for ref, item in enumerate((A, B), start=1):
+        bench.state.wanted(ref, item)
+        bench.do(Wanted(ref, "again"))
+    bench.do(Tick())
+    assert bench.doubt() == "upstream x: it has not answered yet"
+    bench.connect()
+    bench.frame(50, *bench.said(1.0, 3.0))
+    assert bench.written() == {"a": 1.0, "b": 3.0}
+    assert bench.doubt() is None

@@ -6,8 +6,9 @@ Design
     session: a part of a state would be right at no position. One write is under way at a time; what comes meanwhile is
     the next one.
 
-    There is *doubt* while any item is not certain, and after that until a write that was begun when all were certain
-    again has been applied. A write that takes too long is a doubt as well: what is served falls behind.
+    There is *doubt* while any item is not certain, or is kept less closely than was asked for, as a plan of the
+    upstream may have it; and after that until a write that was begun when all was well again has been applied. A write
+    that takes too long is a doubt as well: what is served falls behind.
 
     Nothing here knows a clock or a socket; `now` is the moment on any clock that does not go back.
 """
@@ -23,6 +24,9 @@ from slackwater.core.types import Key
 ROOM = 1 << 20
 """Sequence numbers for each position of an upstream: more than one write at a position needs."""
 assert MOST_ITEMS < ROOM
+
+_NOBODY = 0
+"""A reference that no subscription has."""
 
 RowKey = tuple[str, Key]
 """A table and a key of it."""
@@ -77,6 +81,8 @@ class UpstreamState:
         self._patience = patience
         self._refs: dict[int, Item] = {}
         self._doubts: dict[int, str] = {}
+        self._loose: dict[int, str] = {}
+        """Items that the upstream keeps less closely than was asked for."""
         self._said: dict[RowKey, dict[str, float | None]] = {}
         for item in items:
             self._said.setdefault((item.table, item.key), {})[item.column] = None
@@ -94,8 +100,8 @@ class UpstreamState:
 
     @property
     def after(self) -> int:
-        """The position of the upstream that the log has: nothing from before it may be taken."""
-        return max(self._sequence, 0) // ROOM
+        """The position of the upstream that is known: nothing from before it may be taken."""
+        return max(self._sequence // ROOM, self.position or 0, 0)
 
     @property
     def stands(self) -> int | None:
@@ -105,7 +111,7 @@ class UpstreamState:
     @property
     def doubt(self) -> str | None:
         """Why what is held of this upstream cannot be relied on; None where it can."""
-        for why in self._doubts.values():
+        for why in (*self._doubts.values(), *self._loose.values()):
             return f"upstream {self.name}: {why}"
         if self._late:
             return f"upstream {self.name}: what it says cannot be written down fast enough"
@@ -118,14 +124,23 @@ class UpstreamState:
     def wanted(self, ref: int, item: Item) -> None:
         """The client subscribes to an item under this reference."""
         self._refs[ref] = item
+        self._doubts.pop(_NOBODY, None)
         self._doubt(ref, "it has not answered yet")
         self._settled = False
 
     def unwanted(self, ref: int) -> Item:
         """It does not any more, as the upstream would not have it; the item is to be asked for again."""
         self._doubts.pop(ref, None)
+        self._loose.pop(ref, None)
         self.refused.pop(ref, None)
         return self._refs.pop(ref)
+
+    def lost(self, why: str) -> list[Item]:
+        """No node will have the client any more: all items are to be asked for again by another one."""
+        items = [self.unwanted(ref) for ref in list(self._refs)]
+        self._settled, self._session = False, ""
+        self._doubt(_NOBODY, why)
+        return items
 
     def heard(self, client: ClientState, told: Sequence[Changed | Described | Ended | Certainty]) -> None:
         """An event has told this of the items; `client` is where they stand after it."""
@@ -138,6 +153,8 @@ class UpstreamState:
                     item = self._refs[ref]
                     self._said[item.table, item.key][item.column] = value
                     self._changed[item.table, item.key] = None
+                case Described(ref, within=within, fidelity=fidelity):
+                    self._described(ref, within, fidelity)
                 case Certainty(ref, True):
                     self._doubts.pop(ref, None)
                 case Certainty(ref, False, why):
@@ -145,8 +162,6 @@ class UpstreamState:
                 case Ended(ref, why):
                     self.refused[ref] = why
                     self._doubt(ref, why)
-                case _:
-                    pass
         if client.session != self._session or self._doubts:
             self._session, self._settled = client.session, False
         if not self._settled and client.session and client.as_of is not None:
@@ -157,9 +172,17 @@ class UpstreamState:
         if self._changed or self._under_way or not self._settled:
             self._right = before
 
+    def _described(self, ref: int, within: float, fidelity: float) -> None:
+        if within <= self._refs[ref].within and fidelity == 1.0:
+            self._loose.pop(ref, None)
+            return
+        if not self._loose:
+            self._distrust()
+        self._loose[ref] = f"it keeps an item within {within:g} for {fidelity:.0%} of the time, not as closely as asked"
+
     def next_write(self, now: int, time: int) -> Write | None:
         """What is to be written now, if anything; `time` is the wall clock's, for the event time of the rows."""
-        if self._under_way is not None or not self._settled or self._doubts or self.position is None:
+        if self._under_way is not None or not self._settled or self._in_doubt or self.position is None:
             return None
         if not (self._changed or self._stale):
             self._owing = False
@@ -185,7 +208,7 @@ class UpstreamState:
 
     def ends_doubt(self, write: Write) -> bool:
         """Whether all was certain when a write was begun, and has been since."""
-        return write.trust == self._trust and not self._doubts
+        return write.trust == self._trust and not self._in_doubt
 
     def failed(self, write: Write) -> None:
         """It could not be written: it is to be written still."""
@@ -202,6 +225,10 @@ class UpstreamState:
         if self._under_way is not None and now - self._under_way[1] > self._patience and not self._late:
             self._late = True
             self._distrust()
+
+    @property
+    def _in_doubt(self) -> bool:
+        return bool(self._doubts or self._loose)
 
     def _doubt(self, ref: int, why: str) -> None:
         if not self._doubts:

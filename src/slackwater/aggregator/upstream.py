@@ -40,6 +40,8 @@ from slackwater.sql import Catalog, to_sql
 _report = logging.getLogger("slackwater.aggregator")
 AGAIN_SECONDS = 1.0
 """Between two tries at what an upstream refused, or could not be asked."""
+REFUSED_SECONDS = 5.0
+"""The same where it would not have us at all."""
 _PATIENCE = 2.0
 _LONG = 3600.0
 
@@ -96,27 +98,42 @@ class UpstreamLink:
         try:
             addresses = await self._addresses()
             await self._prepare(addresses)
-            self._session = Session(
-                addresses,
-                WebSocketTransport(self._plan.token),
-                random.random,
-                after=self.state.after,
-                heard=self._heard,
-            )
-            for item in self.state.items:
-                self._subscribe(self._session, item)
+            items = self.state.items
             while True:
-                await self._news.wait()
-                self._news.clear()
-                await self._write()
+                why = await self._listen(addresses, items)
+                # It would not have us, for a reason that only its owner can do away with: ask now and then.
+                self._complain(why)
+                items = tuple(self.state.lost(why))
+                self._here.review()
+                await asyncio.sleep(REFUSED_SECONDS)
         finally:
-            if self._session is not None:
-                await self._session.close()
+            await self._close()
+
+    async def _listen(self, addresses: Sequence[Address], items: Sequence[Item]) -> str:
+        """Hold what is said in one session; returns why nobody will have it any more."""
+        session = self._session = Session(
+            addresses, WebSocketTransport(self._plan.token), random.random, after=self.state.after, heard=self._heard
+        )
+        for item in items:
+            self._subscribe(session, item)
+        while session.over is None:
+            await self._news.wait()
+            self._news.clear()
+            await self._write()
+        why = session.over
+        await self._close()
+        return why
+
+    async def _close(self) -> None:
+        session, self._session = self._session, None
+        self._subscriptions.clear()
+        if session is not None:
+            await session.close()
 
     def tick(self) -> None:
         """Time has passed."""
         self.state.tick(microseconds())
-        if self.state.refused and self._session is not None:
+        if self.state.refused and self._session is not None and self._session.over is None:
             self._again(self._session)
         self._news.set()
 

@@ -124,6 +124,13 @@ class Session:
         """What all of this stands on; to be looked at only."""
         return self._state
 
+    @property
+    def over(self) -> str | None:
+        """Why no node will have this client any more; None while it is worth trying."""
+        if self._failure is not None:
+            return str(self._failure)
+        return self._state.why if self._state.phase is Phase.REFUSED else None
+
     def shown(self, ref: int) -> Shown:
         """What is known of a subscription."""
         return self._state.shown(ref, self._clock())

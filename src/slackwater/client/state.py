@@ -143,6 +143,11 @@ class ClientState:
         why = self._doubt(held, as_of, until, now)
         return held.shown(as_of, not why, why)
 
+    @property
+    def why(self) -> str:
+        """Why the last connection ended."""
+        return self._why
+
     def next_tick(self, now: int) -> int | None:
         """When a `Tick` is due; None where nothing waits for one."""
         due = [self.held[ref].until for ref in self._frozen]
