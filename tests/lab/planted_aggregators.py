@@ -117,6 +117,14 @@ class BegunAnew(UpstreamState):
         super().__init__(name, items, (0, -1), **options)
 
 
+class FromTheBeginning(UpstreamState):
+    """After a restart, a node that is behind what was written is believed."""
+
+    @property
+    def after(self) -> int:
+        return 0
+
+
 class ChangesLostWithAWrite(UpstreamState):
     """What could not be written is not written again."""
 
@@ -146,12 +154,13 @@ class LaterOnesNotTold(Subscriptions):
 PLANTED = (
     Planted("the floor is not subtracted", _engine(FloorNotSubtracted)),
     Planted("a bound below the floor is promised", _engine(FloorNotChecked)),
-    Planted("a lost upstream is not doubted", _upstream(NeverInDoubt)),
+    Planted("a lost upstream is not doubted", _upstream(NeverInDoubt), 2),
     Planted("an aggregator is trusted before its upstream was written", _upstream(TrustedAtOnce)),
-    Planted("a write from before a doubt ends it", _upstream(TrustedAtTheNextWrite), 21),
-    Planted("a write that takes too long is no doubt", _upstream(NeverLate), 23),
-    Planted("part of a state is written", _upstream(WrittenInParts), 9),
+    Planted("a write from before a doubt ends it", _upstream(TrustedAtTheNextWrite), 47),
+    Planted("a write that takes too long is no doubt", _upstream(NeverLate), 22),
+    Planted("part of a state is written", _upstream(WrittenInParts), 1),
     Planted("numbers begin anew after a restart", _upstream(BegunAnew)),
+    Planted("the upstream goes back after a restart", _upstream(FromTheBeginning), 2),
     Planted("what could not be written is forgotten", _upstream(ChangesLostWithAWrite)),
     Planted("a resumed query is not told anew", _server(ResumedWithoutValues)),
     Planted("who comes later is not told of a suspension", _server(LaterOnesNotTold)),

@@ -38,7 +38,14 @@ IN_MOST_WORLDS = {
     "restart from scratch",
     "slow consumer",
 }
-IN_SOME_WORLDS = {"held back", "link broken", "node behind the client", "write failed", "write slow"}
+IN_SOME_WORLDS = {
+    "aggregator back to a node that is behind",
+    "held back",
+    "link broken",
+    "node behind the client",
+    "write failed",
+    "write slow",
+}
 
 
 def check(seeds: range) -> None:

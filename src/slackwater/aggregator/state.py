@@ -15,6 +15,7 @@ Design
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from slackwater.aggregator.base import MOST_ITEMS, Item
 from slackwater.client.events import Certainty, Changed, Described, Ended
@@ -111,7 +112,7 @@ class UpstreamState:
     @property
     def doubt(self) -> str | None:
         """Why what is held of this upstream cannot be relied on; None where it can."""
-        for why in (*self._doubts.values(), *self._loose.values()):
+        for why in chain(self._doubts.values(), self._loose.values()):
             return f"upstream {self.name}: {why}"
         if self._late:
             return f"upstream {self.name}: what it says cannot be written down fast enough"

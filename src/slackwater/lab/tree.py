@@ -155,6 +155,7 @@ class Tree:
         everybody = [*self.nodes, *self.aggregators]
         self._at_random(lambda: self._kill(self.nodes), 1)
         self._at_random(lambda: self._kill(self.aggregators), 2)
+        self._at_random(self._come_back_to_the_past, 1)
         self._at_random(lambda: self.random.choice(everybody).take_snapshot(), 4)
         self._at_random(self._partition_client, 2)
         self._at_random(self._partition_aggregator, 2)
@@ -190,6 +191,23 @@ class Tree:
         self.happened["aggregator killed" if isinstance(node, SimulatedAggregator) else "node killed"] += 1
         node.stop(forget=forget)
         self.schedule.after(self.random.randrange(100_000, 2_500_000), node.start)
+
+    def _come_back_to_the_past(self) -> None:
+        """Have an aggregator start again while a node above it is behind what the aggregator has written."""
+        node, near = self.random.choice(self.nodes), self.aggregators[0]
+        self.note(node.name, "cannot read its log")
+        node.lagging_until = self.schedule.now + 4 * _SECOND
+        self.network.partition([(near.name, node.name)], 1_500_000)
+
+        def kill() -> None:
+            if near.up and node.up:
+                self.happened["aggregator back to a node that is behind"] += 1
+                near.stop(forget=False)
+                others = [(near.name, other.name) for other in self.nodes if other is not node]
+                self.network.partition(others, 1_500_000)
+                self.schedule.after(100_000, near.start)
+
+        self.schedule.after(1_500_000, kill)
 
     def _partition_client(self) -> None:
         client = self.random.choice(self.clients)
