@@ -1,6 +1,9 @@
 """Configuration: what is read, and every mistake with its place."""
 
+import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -108,3 +111,14 @@ def test_the_examples_of_the_documentation_can_be_read(tmp_path: Path) -> None:
     file.write_text(deployed)
     assert list(read_deployment(file).aggregators) == ["near"]
     assert plan_of(read_part(file, "near"), "here", tmp_path).upstreams[0].nodes == ("server",)
+
+
+def test_the_command_tells_a_mistake_as_a_sentence_and_as_json(tmp_path: Path) -> None:
+    file = tmp_path / "aggregator.toml"
+    file.write_text("sources = 3")
+    command = [sys.executable, "-m", "slackwater", "aggregate", str(tmp_path), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2, done.stderr
+    told = json.loads(done.stdout)
+    assert told["error"] == "SlackwaterError"
+    assert "$.sources" in told["message"]

@@ -106,7 +106,6 @@ class Holdings:
                 )
         if isinstance(query, Selection) or query.column is None or query.column in schema.key:
             self._check_presence(query, schema, reading.keys)
-        if isinstance(query, Selection) or query.column is None or query.column in schema.key:
             return Fraction(0)
         parts = ((reading.weights.get(key, 1.0), held[query.column][key].within) for key in reading.keys)
         return floor(query.function, query.scale, parts)

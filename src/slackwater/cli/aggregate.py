@@ -55,8 +55,8 @@ def aggregate(
             sys.stdout.flush()
         else:
             errors.print(
-                f"aggregator {plain(listening.node)} listens on {listening.url} (generation {listening.generation}): "
-                f"{items} items of {len(plan.upstreams)} upstreams, {len(plan.sources)} sources"
+                f"aggregator {plain(listening.node)} listens on {listening.url} (generation {listening.generation}), "
+                f"holds {items} items and polls {len(plan.sources)} sources"
             )
 
     def make(settings: "NodeSettings") -> "Node":

@@ -51,7 +51,7 @@ class Level:
         then = now - 3 * lease - _CLOCKS
         stood = [node.stood_at(then) for node in self.above]
         least = min((position for position in stood if position is not None), default=0)
-        held = _prices(one._truth, int(one.engine.position))
+        held = _prices(one.log, int(one.engine.position))
         if self._witness is not None and self._witness[0] == held and self._witness[1] >= least:
             return
         for position in range(int(self.truth.end), least - 1, -1):

@@ -49,6 +49,7 @@ class SimulatedAggregator(SimulatedNode):
         upstream_class: type[UpstreamState],
     ) -> None:
         self.above = above
+        self.log = truth
         self.items = items
         self.written: tuple[list[int], list[int]] = ([], [])
         """Positions of its own log, and the upstream's positions that were written up to there."""

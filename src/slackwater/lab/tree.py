@@ -64,6 +64,7 @@ class Tree:
         ]
         engine = setting.engine or (walk.LabAggregatorEngine if seed % 10 == 0 else walk.PlainAggregatorEngine)
         checked = Invariants(self.truth, {node.name: node for node in self.nodes}, RULES.lease)
+        self.invariants: list[AggregatedInvariants] = []
         self.levels: list[Level] = []
         self.aggregators: list[SimulatedAggregator] = []
         self.clients: list[SimulatedClient] = []
@@ -88,6 +89,7 @@ class Tree:
             self.aggregators.append(aggregator)
             self.levels.append(Level(aggregator, truth, above, walk.too_tight(bounds)))
             checked = AggregatedInvariants(own, {name: aggregator}, RULES.lease, tuple(self.levels))
+            self.invariants.append(checked)
             self.clients += [self._client(f"{name}-{nth}", aggregator, checked) for nth in range(setting.clients)]
             above, truth = [aggregator], own
 
@@ -104,7 +106,7 @@ class Tree:
     @property
     def checks(self) -> int:
         """How many different things that were shown have been compared with the truth."""
-        return sum(client._invariants.checks for client in self.clients[:: self.setting.clients])
+        return sum(one.checks for one in self.invariants)
 
     def note(self, who: str, what: object) -> None:
         """Write into the trace, if there is one."""
@@ -126,13 +128,14 @@ class Tree:
                 quiet_since, ends = self.schedule.now, self._ends()
             if self.schedule.now > self.setting.chaos + 40 * _SECOND:
                 raise Violation("the logs do not come to rest after the network has healed")
-        for client in self.clients:
-            why = client._invariants.converged(client.program, client.state, client.wanted, client.now)
+        for place, client in enumerate(self.clients):
+            invariants = self.invariants[place // self.setting.clients]
+            why = invariants.converged(client.program, client.state, client.wanted, client.now)
             if why is not None:
                 raise Violation(why)
 
     def _ends(self) -> list[int]:
-        return [int(self.truth.end), *(int(level.aggregator._truth.end) for level in self.levels)]
+        return [int(self.truth.end), *(int(level.aggregator.log.end) for level in self.levels)]
 
     def _look(self) -> None:
         for level in self.levels:
@@ -168,9 +171,9 @@ class Tree:
             node.appends_lost = 0.2
             self._follow(node)
 
-    def _at_random(self, call: Callable[[], object], times: int) -> None:
+    def _at_random(self, call: Callable[[], None], times: int) -> None:
         for _ in range(times):
-            self.schedule.at(self.random.randrange(self.setting.chaos), lambda: (call(), None)[1])
+            self.schedule.at(self.random.randrange(self.setting.chaos), call)
 
     def _rest_of_the_changes(self) -> None:
         while self.changes < self.setting.changes:
