@@ -79,9 +79,9 @@ def _roles(file: Path, base: Path, deployment: "Deployment") -> "list[Role]":
     if spark is not None and spark.optional and _no_spark():
         spark = None
     hosts = _hosting(spark, base)
-    roles = [_serving("server", server, deployment.server, None, hosts)]
     log = deployment.server.log or str(server / "log")
-    roles += [_serving(name, base / name, part, log, hosts) for name, part in deployment.followers.items()]
+    roles = [_serving("server", server, deployment.server, *hosts)]
+    roles += [_serving(name, base / name, part, "--follow", log, *hosts) for name, part in deployment.followers.items()]
     if spark is not None:
         need_spark()
         told = ["--master", spark.master, *([] if spark.shards is None else ["--shards", str(spark.shards)])]
@@ -92,6 +92,7 @@ def _roles(file: Path, base: Path, deployment: "Deployment") -> "list[Role]":
         need_spark()
         words = _command("up-pipeline", str(server / "log"), str(base / pipeline.out), "--master", pipeline.master)
         roles.append(Role("pipeline", lambda: words))
+    roles += _aggregators(file, base, deployment)
     for name, feed in deployment.feeds.items():
         _check_feed(name, feed, file.parent)
         roles.append(Role(name, lambda name=name: _command("up-feed", str(file), name)))  # type: ignore[misc]
@@ -116,28 +117,45 @@ def _command(*words: str) -> list[str]:
     return [sys.executable, "-m", "slackwater", *words]
 
 
-def _serving(name: str, folder: Path, part: "ServerPart", follow: str | None, hosts: list[str]) -> "Role":
+def _serving(name: str, folder: Path, part: "ServerPart", *more: str) -> "Role":
+    settings = {
+        "--host": part.host,
+        "--node-name": part.node_name or name,
+        "--snapshot-every": str(part.snapshot_every),
+        "--lease": str(part.lease),
+        "--log": part.log,
+        "--nats": part.nats,
+        "--nats-name": part.nats_name,
+    }
+    words = [word for option, said in settings.items() if said is not None for word in (option, said)]
+    return _listening(name, folder, part.port, "serve", str(folder), *words, *more)
+
+
+def _aggregators(file: Path, base: Path, deployment: "Deployment") -> "list[Role]":
+    from slackwater.aggregator.configuration import plan_of, read_part
+    from slackwater.server.serving import check_host
+
+    roles = []
+    for name in deployment.aggregators:
+        part = read_part(file, name)
+        plan_of(part, f"{file}, aggregator {name}", file.parent)
+        check_host(part.host, base / name)
+        words = ["aggregate", str(base / name), "--config", str(file), "--part", name]
+        roles.append(_listening(name, base / name, part.port, *words))
+    return roles
+
+
+def _listening(name: str, folder: Path, port: int, *words: str) -> "Role":
+    """A process that says in its folder where it listens."""
     from slackwater.server.serving import STATE_FILE as LISTENING_FILE
     from slackwater.server.serving import read_state
     from slackwater.server.supervision import Role
 
-    ports = {"port": part.port}
+    ports = {"port": port}
 
     def command() -> Sequence[str]:
         (folder / LISTENING_FILE).unlink(missing_ok=True)
-        settings = {
-            "--host": part.host,
-            "--port": str(ports["port"]),
-            "--node-name": part.node_name or name,
-            "--snapshot-every": str(part.snapshot_every),
-            "--lease": str(part.lease),
-            "--follow": follow,
-            "--log": part.log,
-            "--nats": part.nats,
-            "--nats-name": part.nats_name,
-        }
-        words = [word for name, said in settings.items() if said is not None for word in (name, said)]
-        return _command("serve", str(folder), *words, *hosts)
+        return _command(*words, "--port", str(ports["port"]))
 
     def found() -> str | None:
         listening = read_state(folder)

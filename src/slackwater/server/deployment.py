@@ -8,6 +8,9 @@ port = 8400
 [followers.edge]                 # more nodes, which follow it
 port = 8401
 
+[aggregators.near]               # nodes that hold items of others, see aggregator.configuration
+port = 8402
+
 [pipeline]                       # Spark: latest, history, quarantine
 out = "kept"
 
@@ -95,6 +98,8 @@ class Deployment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     pipeline: PipelinePart | None = None
     spark: SparkPart | None = None
     feeds: dict[str, FeedPart] = {}
+    aggregators: dict[str, dict[str, Any]] = {}
+    """What stands in them is checked by `aggregator.configuration`."""
 
 
 def read_deployment(path: Path) -> Deployment:
@@ -112,12 +117,12 @@ def read_deployment(path: Path) -> Deployment:
         deployment = msgspec.convert(content, Deployment)
     except msgspec.ValidationError as error:
         raise SlackwaterError(f"{path} is not a deployment: {error}") from None
-    for name in (*deployment.followers, *deployment.feeds):
+    for name in (*deployment.followers, *deployment.feeds, *deployment.aggregators):
         if not name.replace("-", "").replace("_", "").isalnum():
             raise SlackwaterError(f"{path}: {name!r} is used for a folder and must be letters, digits, - and _")
-    names = ["server", "pipeline", "spark", *deployment.followers, *deployment.feeds]
+    names = ["server", "pipeline", "spark", *deployment.followers, *deployment.feeds, *deployment.aggregators]
     taken = {name for name in names if names.count(name) > 1}
-    folders = ["server", *deployment.followers]
+    folders = ["server", *deployment.followers, *deployment.aggregators]
     folders += [] if deployment.pipeline is None else [deployment.pipeline.out]
     folders += [] if deployment.spark is None else [deployment.spark.folder]
     taken |= {name for name in folders if folders.count(name) > 1}

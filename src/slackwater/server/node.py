@@ -37,6 +37,7 @@ from slackwater.server.sessions import Sessions
 from slackwater.server.spark_lane import SparkLane
 from slackwater.server.state import ServerState
 from slackwater.server.store import STORE_FILE, Store
+from slackwater.server.upstreams import Upstream
 from slackwater.server.writing import Change, Result, Target, WriteQueue
 from slackwater.wallclock import WallClock
 
@@ -91,10 +92,16 @@ class NodeSettings:
 class Node:
     """A running node; made by opening its folder, which takes as long as the replay takes."""
 
-    def __init__(self, settings: NodeSettings, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        settings: NodeSettings,
+        clock: Clock | None = None,
+        make_engine: Callable[[], NodeEngine] = NodeEngine,
+    ) -> None:
         self.settings = settings
         self.clock = clock or WallClock()
-        self.engine = NodeEngine()
+        self._make_engine = make_engine
+        self.engine = make_engine()
         self.snapshots = SnapshotFolder(settings.folder / "snapshots")
         self.snapshot_position = Position(0)
         self.rates = Rates()
@@ -136,7 +143,7 @@ class Node:
     def _restore(self) -> int:
         """Become the latest sound snapshot; returns the generation that took it."""
         for snapshot in self.snapshots.read(self.log.start, self.log.end):
-            engine = NodeEngine()
+            engine = self._make_engine()
             try:
                 generation = engine.restore(snapshot.state)
             except (SlackwaterError, ValueError, KeyError, TypeError) as error:
@@ -187,6 +194,10 @@ class Node:
     def changes(self) -> int:
         """How many requests that was for."""
         return 0 if self._writing is None else self._writing.changes
+
+    def upstreams(self) -> list[Upstream]:
+        """Where the rows of this node come from, if not from those who send them."""
+        return []
 
     def start(self, failed: Callable[[], None]) -> None:
         """Begin to work, on the running event loop; `failed` is called if the node cannot go on."""

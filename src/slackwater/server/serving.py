@@ -57,7 +57,7 @@ class Serving:
     bus: str | None = None
 
 
-def serve(serving: Serving, announce: Callable[[Listening], None]) -> int:
+def serve(serving: Serving, announce: Callable[[Listening], None], make: Callable[[NodeSettings], Node] = Node) -> int:
     """Serve until told to stop by a signal; returns the exit code of the process."""
     folder = serving.settings.folder
     check_host(serving.host, folder)
@@ -67,7 +67,7 @@ def serve(serving: Serving, announce: Callable[[Listening], None]) -> int:
     try:
         if serving.settings.follow is not None:
             _wait_for_log(serving.settings.follow)
-        node = Node(serving.settings)
+        node = make(serving.settings)
     except BaseException:
         listener.close()
         raise

@@ -42,6 +42,7 @@ _OPERATIONS = {"upsert": RowOperation.UPSERT, "delete": RowOperation.DELETE}
 async def send_rows(call: Call) -> Response:
     """Take rows in."""
     table = call.table(call.path("table")).name
+    call.node.engine.check_rows(table)
     kind = call.media_type()
     if kind not in (JSON_LINES, ARROW):
         raise unsupported(JSON_LINES, ARROW)
