@@ -92,6 +92,8 @@ class UpstreamLink:
         self._statements: dict[Item, str] = {}
         self._refused_at: int | None = None
         self._complained = ""
+        self._lane: str | None = None
+        """The host that keeps the items upstream; None: the one that keeps most there."""
 
     async def run(self) -> None:
         """Hold what the upstream says, until cancelled."""
@@ -100,7 +102,11 @@ class UpstreamLink:
             await self._prepare(addresses)
             items = self.state.items
             while True:
+                lane = self._lane
                 why = await self._listen(addresses, items)
+                if self._lane != lane:
+                    items = tuple(self.state.lost(why))
+                    continue
                 # It would not have us, for a reason that only its owner can do away with: ask now and then.
                 self._complain(why)
                 items = tuple(self.state.lost(why))
@@ -111,18 +117,30 @@ class UpstreamLink:
 
     async def _listen(self, addresses: Sequence[Address], items: Sequence[Item]) -> str:
         """Hold what is said in one session; returns why nobody will have it any more."""
+        lane, after = self._lane, self.state.after
         session = self._session = Session(
-            addresses, WebSocketTransport(self._plan.token), random.random, after=self.state.after, heard=self._heard
+            addresses,
+            WebSocketTransport(self._plan.token),
+            random.random,
+            lane=lane,
+            # All items of an upstream are as of one position, so they must be kept by one host there.
+            elsewhere=self._other_lane if lane is None else None,
+            after=after,
+            heard=self._heard,
         )
         for item in items:
             self._subscribe(session, item)
-        while session.over is None:
+        while session.over is None and self._lane == lane:
             await self._news.wait()
             self._news.clear()
             await self._write()
-        why = session.over
+        why = session.over or f"its items are kept by the host {self._lane!r}"
         await self._close()
         return why
+
+    def _other_lane(self, subscription: Subscription, host: str) -> None:
+        self._lane = host
+        self._news.set()
 
     async def _close(self) -> None:
         session, self._session = self._session, None
