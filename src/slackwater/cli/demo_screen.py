@@ -179,9 +179,9 @@ def _drawn(shown: Shown) -> Group:
         ("  quarantined (spoilt on purpose)", shown.fed.quarantined),
         ("  repeats left out (sent twice on purpose)", shown.fed.repeats),
         ("messages to clients", shown.sent),
-        ("messages to aggregators", shown.to_aggregators),
         ("  a deadband on each item would have sent", rivals.deadband),
         ("  pushing everything would have sent", rivals.everything),
+        ("messages to the aggregators", shown.to_aggregators),
     ):
         rates.add_row(name, f"{count:,}", f"{count / seconds:,.1f}")
     rates.add_row("worst error ÷ bound", f"{shown.audience.worst:.3f}", "")
