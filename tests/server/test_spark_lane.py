@@ -97,6 +97,18 @@ async def test_a_host_that_falls_behind_is_not_relied_on(tmp_path: Path) -> None
             assert (shown.value, shown.as_of) == (9.0, receipt.position)
 
 
+async def test_a_host_that_is_not_there_yet_is_asked_once(tmp_path: Path) -> None:
+    again = 7.0  # a node asks the log again after 5 seconds
+    with served(tmp_path) as (server, host):
+        async with slackwater.connect(server.url) as client:
+            await client.execute(TABLE)
+            total = client.subscribe(SUM)
+            await asyncio.sleep(again)
+            assert len(await client.subscriptions()) == 1
+            host.batch()
+            await total.ready(10)
+
+
 async def test_a_server_that_is_started_again_knows_what_was_said(tmp_path: Path) -> None:
     with served(tmp_path) as (server, host):
         keeping = asyncio.create_task(host.keep_up())

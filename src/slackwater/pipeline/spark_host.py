@@ -211,7 +211,7 @@ class SparkHost:
         if self.position < log.start:
             raise PositionGone(
                 f"{self._folder} stands at position {self.position}, but the log at {where} now starts at {log.start}: "
-                f"what lies between was dropped; use a new folder"
+                f"what lies between was dropped, and without it the rows are not known"
             )
 
     # ---- the job

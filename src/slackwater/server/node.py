@@ -355,7 +355,8 @@ class Node:
                 [
                     record
                     for record in instruction.records
-                    if not isinstance(record, Registered) or tables.find(record.table) is not None
+                    if not isinstance(record, Registered)
+                    or (tables.find(record.table) is not None and not self._in_the_log(record))
                 ]
             )
 
@@ -363,6 +364,11 @@ class Node:
             await self.change(change, len(instruction.records))
         except SlackwaterError as error:
             _report.warning("registrations could not be appended: %s", error)
+
+    def _in_the_log(self, record: Registered) -> bool:
+        """Whether another host has yet to say that it keeps a query which the log has given it already."""
+        host = HostKind(record.host)
+        return host is not HostKind.NODE and self.engine.has(host, record.text)
 
     # ---- upkeep
 
