@@ -211,6 +211,70 @@ def exact(host: SparkHost, log: Log) -> None:
                 assert abs(said - now) <= query.bound.within + 1e-9 * abs(now)
 
 
+class Absent(Workers):
+    """The same with workers that stay away for long and come back as they were."""
+
+    def __call__(self, task: ShardTask, shards: list[int]) -> list[ShardReport]:
+        if self._random.random() < 0.15:
+            self._there = self._random.sample(self._live, self._random.randint(1, len(self._live)))
+        told = []
+        for shard in shards:
+            worker = self._random.choice(self._there)
+            if self._random.random() < self._deaths:
+                worker.clear()
+            told.append(task.on(worker, shard))
+        return told
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed, workers=4, deaths=0.1)
+        self._there = self._live
+
+
+def hardship(seed: int, folder: Path, batches: int) -> None:
+    """Whatever happens between batches, what was said is within its bound after each of them."""
+    history, random, workers = History(seed), Random(seed + 1), Absent(seed)
+    with LocalLog(folder / "log") as log:
+        log.append(history.beginning() + history.more(30))
+
+        def host() -> SparkHost:
+            return SparkHost(folder / "log", folder / "host", workers, shards=random.randint(1, 3), snapshot_rows=40)
+
+        spark = host()
+        try:
+            for _ in range(batches):
+                log.append(history.more(random.randint(1, 6)))
+                assert spark.batch()
+                exact(spark, log)
+                happens = random.random()
+                if happens < 0.15:
+                    spark.reshard(random.randint(1, 3))
+                elif happens < 0.25:
+                    before = Sharding.even(spark.sharding.epoch + 1, spark.position, spark.sharding.shards)
+                    owners = list(before.owners)
+                    random.shuffle(owners)
+                    spark._shardings.add(Sharding(before.epoch, before.position, tuple(owners)))
+                if random.random() < 0.25:
+                    spark._run(spark._standstill(), snapshot=False)
+                if random.random() < 0.2:
+                    spark.keep_snapshots()
+                if random.random() < 0.2:
+                    spark.close()
+                    spark = host()
+        finally:
+            spark.close()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_bounds_hold_through_every_hardship(seed: int, tmp_path: Path) -> None:
+    hardship(seed, tmp_path, 20)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(12, 1_012))
+def test_bounds_hold_through_every_hardship_often(seed: int, tmp_path: Path) -> None:
+    hardship(seed, tmp_path, 40)
+
+
 def test_a_shard_without_a_snapshot_is_made_anew(tmp_path: Path) -> None:
     history = History(8)
     workers = Workers(1, workers=1)

@@ -25,7 +25,7 @@ from slackwater.core.types import Position
 from slackwater.hosting.snapshots import Snapshot, SnapshotFolder
 from slackwater.hosting.steps import Registration
 from slackwater.intake import MEMORY_FILE
-from slackwater.log import Entry, Registered, open_log
+from slackwater.log import Entry, Registered, Unregistered, open_log
 from slackwater.log.opening import on_a_bus, shown
 from slackwater.server.engine import NodeEngine
 from slackwater.server.events import Append, Applied, Event, Tick
@@ -355,8 +355,7 @@ class Node:
                 [
                     record
                     for record in instruction.records
-                    if not isinstance(record, Registered)
-                    or (tables.find(record.table) is not None and not self._in_the_log(record))
+                    if tables.find(record.table) is not None and not self._in_the_log(record)
                 ]
             )
 
@@ -365,10 +364,12 @@ class Node:
         except SlackwaterError as error:
             _report.warning("registrations could not be appended: %s", error)
 
-    def _in_the_log(self, record: Registered) -> bool:
-        """Whether another host has yet to say that it keeps a query which the log has given it already."""
+    def _in_the_log(self, record: Registered | Unregistered) -> bool:
+        """Whether the log says this already, and only the host of the query has yet to say so."""
+        if isinstance(record, Unregistered):
+            return record.number not in self.engine.registrations
         host = HostKind(record.host)
-        return host is not HostKind.NODE and self.engine.has(host, record.text)
+        return host is not HostKind.NODE and self.engine.has(host, record.text, record.name)
 
     # ---- upkeep
 
