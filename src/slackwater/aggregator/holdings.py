@@ -36,6 +36,8 @@ class Holdings:
     ) -> None:
         self._complete = frozenset(complete)
         self.polled = dict(polled or {})
+        self.orphaned: frozenset[str] = frozenset()
+        """Tables whose rows came from elsewhere and come no longer: what is left of them is as it was, and no more."""
         self._tables: dict[str, dict[str, dict[Key, Item]]] = {}
         for item in items:
             self._tables.setdefault(item.table, {}).setdefault(item.column, {})[item.key] = item
@@ -47,8 +49,15 @@ class Holdings:
     def exact(self, table: str) -> bool:
         """Whether the rows of a table are all there are, and as they are."""
         columns = self._tables.get(table, {}).values()
+        if table in self.orphaned:
+            return False
         all_there = table not in self._tables or table in self._complete
         return all_there and all(item.within == 0 for held in columns for item in held.values())
+
+    @property
+    def fed(self) -> frozenset[str]:
+        """The tables whose rows come from elsewhere."""
+        return frozenset({*self._tables, *self.polled})
 
     def check(self, query: StandingQuery, schema: TableSchema) -> None:
         """Refuse what cannot be kept here."""
@@ -56,6 +65,11 @@ class Holdings:
 
     def held(self, query: StandingQuery, schema: TableSchema) -> StandingQuery:
         """The query as it has to be kept over what is held, so that it is right within its own bound."""
+        if query.table in self.orphaned:
+            raise NotSupported(
+                f"the rows of {query.table} came from elsewhere, and nothing brings them any more: configure where "
+                f"they come from, or drop the table"
+            )
         if query.table in self.polled:
             self._check_polled(query)
         if query.table not in self._tables:

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import msgspec
+
 from slackwater.aggregator.configuration import Plan, UpstreamPlan
 from slackwater.aggregator.engine import AggregatorEngine
 from slackwater.aggregator.polling import PolledSource
@@ -22,7 +24,9 @@ from slackwater.aggregator.state import UpstreamState
 from slackwater.aggregator.upstream import UpstreamLink
 from slackwater.client.session import microseconds
 from slackwater.core.clock import Clock
+from slackwater.core.errors import StoreError
 from slackwater.core.schema import TableSchema
+from slackwater.hosting.said import write_whole
 from slackwater.server.node import Node, NodeSettings
 from slackwater.server.serving import read_state
 from slackwater.server.upstreams import Upstream
@@ -42,6 +46,23 @@ class _Standing:
     lost: bool = False
 
 
+FED_FILE = "fed.json"
+
+
+def _fed_so_far(folder: Path) -> frozenset[str]:
+    """The tables that have ever been filled from elsewhere, as far as they are still there."""
+    try:
+        return frozenset(msgspec.json.decode((folder / FED_FILE).read_bytes(), type=list[str]))
+    except FileNotFoundError:
+        return frozenset()
+    except (OSError, msgspec.MsgspecError) as error:
+        raise StoreError(f"{folder / FED_FILE} cannot be read: {error}") from error
+
+
+def _keep_fed(folder: Path, tables: frozenset[str]) -> None:
+    write_whole(folder / FED_FILE, msgspec.json.encode(sorted(tables)))
+
+
 class AggregatorNode(Node):
     """A running aggregator; made by opening its folder."""
 
@@ -51,7 +72,13 @@ class AggregatorNode(Node):
         self._links: dict[str, UpstreamLink] = {}
         self._pollers: dict[str, PolledSource] = {}
         self._helpers: list[asyncio.Task[None]] = []
-        super().__init__(settings, clock, partial(AggregatorEngine, plan.holdings(), self.doubt))
+        holdings = plan.holdings()
+        former = _fed_so_far(settings.folder)
+        holdings.orphaned = former - holdings.fed
+        super().__init__(settings, clock, partial(AggregatorEngine, holdings, self.doubt))
+        # A table that was dropped meanwhile may be made anew, as one of our own.
+        holdings.orphaned &= frozenset(self.engine.tables)
+        _keep_fed(settings.folder, holdings.fed | holdings.orphaned)
         self._held = {(item.table, item.key) for upstream in plan.upstreams for item in upstream.items}
         for upstream in plan.upstreams:
             self._links[upstream.name] = UpstreamLink(self, upstream, self._state_of(upstream), self._beside)
