@@ -17,6 +17,7 @@ A message says what was expected, what came and what to do about it.
     ├── ProtocolError            a message between client and node that cannot be understood
     ├── StatisticsError          summaries that do not fit together, or a statistics file that cannot be read
     │   └── TooManyItems         the similarity of all pairs would need too much memory
+    ├── PlanningError            a query or a plan that cannot be, or a stored model that does not fit
     └── MissingPart              an extra or a program that is not installed
 
 Rooms that talk to others add branches of their own: `TransportError` in `dissemination.transports`, what a server
@@ -83,6 +84,10 @@ class StatisticsError(SlackwaterError):
 
 class TooManyItems(StatisticsError):
     """All pairs of so many items would not fit into memory."""
+
+
+class PlanningError(SlackwaterError):
+    """What cannot be planned, or a stored model that belongs to something else."""
 
 
 class StoreError(SlackwaterError):
