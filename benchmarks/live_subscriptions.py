@@ -1,6 +1,7 @@
-"""Many live subscriptions on one node over real WebSockets, load generator included.
+"""Many live subscriptions on one node over real WebSockets, or over NATS, load generator included.
 
     python -m benchmarks.live_subscriptions --seconds 300
+    python -m benchmarks.live_subscriptions --seconds 60 --nats
 
 *Live*: 2 000 connections hold 10 000 bounded sums of 5 items each over 1 000 items. Prices walk at random; one client
 sends them in, 10 requests of 100 rows a second. Every notified value is checked against the truth at its position, and
@@ -11,6 +12,9 @@ A step is what lies between two positions that any connection was told of, so th
 *Together*: 2 048 clients connect at once and ask for the same 10 000 rows; each checks the digest of what it gets.
 
 The generator is one process with a WebSocket of its own that does the least: it would otherwise be what is measured.
+
+With `--nats` the connections are over a NATS server that is started for it, and instead of *together* there is
+*multicast*: one message to 1 000 members of a channel, counted by that server, and *carried*: as much as goes through.
 """
 
 import argparse
@@ -24,18 +28,21 @@ import resource
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
 from benchmarks import report
+from benchmarks.bus import carried, dial_bus, multicast
 from slackwater.client import Client, connect
+from slackwater.core.bus import DEFAULT_NAME
 from slackwater.dissemination.encoding import decode_from_node, encode
 from slackwater.dissemination.messages import VERSION, Ack, Frame, FromClient, Open, Snapshot, Subscribe, Welcome
+from slackwater.lab.nats_server import NatsServer
 from slackwater.server.process import ServerProcess
 
 CONNECTIONS, A_CONNECTION, ITEMS, A_QUERY = 2_000, 5, 1_000, 5
@@ -47,10 +54,27 @@ TOGETHER, ROWS = 2_048, 10_000
 _decode = msgspec.msgpack.Decoder().decode
 
 
+class Socket(Protocol):
+    """A connection of the generator."""
+
+    def say(self, message: FromClient) -> None:
+        """Send a message."""
+        ...
+
+    def leave(self) -> None:
+        """Drop the connection."""
+        ...
+
+
+Take: TypeAlias = Callable[[Socket, bytes], None]
+Look: TypeAlias = Callable[[], dict[str, float]]
+Dial: TypeAlias = Callable[[Take, list[str]], Awaitable[Socket]]
+
+
 class LightSocket(asyncio.Protocol):
     """The client side of a WebSocket, with no more than is needed; `received` gets each binary message."""
 
-    def __init__(self, received: Callable[["LightSocket", bytes], None], failures: list[str]) -> None:
+    def __init__(self, received: Take, failures: list[str]) -> None:
         self.received = received
         self.failures = failures
         self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -125,7 +149,7 @@ class LightSocket(asyncio.Protocol):
             self._transport.abort()
 
 
-async def dial(port: int, received: Callable[[LightSocket, bytes], None], failures: list[str]) -> LightSocket:
+async def dial(port: int, received: Take, failures: list[str]) -> Socket:
     _, socket = await asyncio.get_running_loop().create_connection(
         lambda: LightSocket(received, failures), "127.0.0.1", port
     )
@@ -179,7 +203,7 @@ class Session:
         self.values: list[float | None] = [None] * len(queries)
         self.applied = 0
         self.as_of = 0
-        self.socket: LightSocket | None = None
+        self.socket: Socket | None = None
 
 
 class Load:
@@ -198,15 +222,15 @@ class Load:
         """How long it took, and when it was sent."""
         self._steps: list[int] = []
 
-    def receiver(self, session: Session) -> Callable[[LightSocket, bytes], None]:
+    def receiver(self, session: Session) -> Take:
         """What takes the messages of one connection."""
 
-        def received(socket: LightSocket, payload: bytes) -> None:
+        def received(socket: Socket, payload: bytes) -> None:
             self.take(session, socket, _decode(payload))
 
         return received
 
-    def take(self, session: Session, socket: LightSocket, message: list[Any]) -> None:
+    def take(self, session: Session, socket: Socket, message: list[Any]) -> None:
         """Apply a message; what is checked and measured is checked and measured here."""
         if message[0] == "welcome":
             for ref, items in enumerate(session.queries):
@@ -270,7 +294,8 @@ def statement(items: tuple[int, ...]) -> str:
     )
 
 
-async def live(port: int, pid: int, url: str, seconds: float) -> dict[str, Any]:
+async def live(dialled: Dial, pid: int, url: str, seconds: float, look: Look = dict) -> dict[str, Any]:
+    """The subscriptions are made, then rows are sent; `look` counts something else before and after the sending."""
     generator = random.Random(7)
     load = Load(generator)
     async with connect(url) as client:
@@ -282,7 +307,7 @@ async def live(port: int, pid: int, url: str, seconds: float) -> dict[str, Any]:
 
         async def open_one(session: Session) -> None:
             async with gate:
-                session.socket = await dial(port, load.receiver(session), load.failures)
+                session.socket = await dialled(load.receiver(session), load.failures)
                 session.socket.say(Open(VERSION, 0, time.monotonic_ns() // 1000))
 
         await asyncio.gather(*map(open_one, load.sessions))
@@ -291,7 +316,7 @@ async def live(port: int, pid: int, url: str, seconds: float) -> dict[str, Any]:
                 load.failures.append(f"only {load.granted} subscriptions were granted")
             await asyncio.sleep(0.05)
         granted = time.perf_counter() - began
-        figures = await drive(load, client, pid, seconds, generator) if not load.failures else {}
+        figures = await drive(load, client, pid, seconds, generator, look) if not load.failures else {}
         acknowledging.cancel()
         for session in load.sessions:
             if session.socket is not None:
@@ -310,13 +335,16 @@ async def live(port: int, pid: int, url: str, seconds: float) -> dict[str, Any]:
     }
 
 
-async def drive(load: Load, client: Client, pid: int, seconds: float, generator: random.Random) -> dict[str, Any]:
+async def drive(
+    load: Load, client: Client, pid: int, seconds: float, generator: random.Random, look: Look
+) -> dict[str, Any]:
     """Send for so many seconds, and look at the server meanwhile."""
     truth = load.truth = Truth(generator, await settled(client))
     # The generator's own collections would be taken for the server's pauses.
     gc.collect()
     gc.freeze()
     memory = [resident(pid)]
+    looked = look()
     server_before, own_before, frames_before = processor(pid), processor(os.getpid()), load.frames
     began, late, requests = time.perf_counter(), 0.0, 0
     next_look = began + 1
@@ -339,6 +367,7 @@ async def drive(load: Load, client: Client, pid: int, seconds: float, generator:
     server_share = (processor(pid) - server_before) / took
     own_share = (processor(os.getpid()) - own_before) / took
     notified, frames = load.notified, load.frames - frames_before
+    elsewhere = {name: round((count - looked[name]) / took, 2) for name, count in look().items()}
     # What is still under way arrives, and the last word is checked for all.
     await asyncio.sleep(LEASE_SECONDS / 3)
     for session in load.sessions:
@@ -362,6 +391,7 @@ async def drive(load: Load, client: Client, pid: int, seconds: float, generator:
         },
         "slower_than_250_ms_sent_at_s": slow[:20],
         "most_the_generator_was_late_ms": round(1000 * late),
+        **elsewhere,
         "server_cores": round(server_share, 2),
         "generator_cores": round(own_share, 2),
         "server_memory_mb": {
@@ -375,7 +405,14 @@ async def drive(load: Load, client: Client, pid: int, seconds: float, generator:
 
 
 async def settled(client: Client) -> int:
-    """The end of the log once nobody else writes: what a busy node had to register it may have asked for twice."""
+    """The end of the log once nobody else writes: what a busy node had to register it may have asked for twice.
+
+    What it registered twice it drops after a minute in which nobody subscribed to it.
+    """
+    for _ in range(60):
+        if len(await client.subscriptions()) <= CONNECTIONS * A_CONNECTION:
+            break
+        await asyncio.sleep(2)
     quiet, position = 0, -1
     for _ in range(60):
         end = (await client.ingest("items", [{"item": 0, "price": 100.0}])).position
@@ -394,7 +431,7 @@ async def together(port: int, url: str) -> dict[str, Any]:
     digests: set[str] = set()
     all_there = asyncio.Event()
 
-    def received(socket: LightSocket, payload: bytes) -> None:
+    def received(socket: Socket, payload: bytes) -> None:
         message = decode_from_node(payload)
         if isinstance(message, Welcome):
             socket.say(Subscribe(0, "SUBSCRIBE SELECT * FROM wide"))
@@ -412,7 +449,7 @@ async def together(port: int, url: str) -> dict[str, Any]:
         else:
             failures.append(str(message))
 
-    async def visit() -> LightSocket:
+    async def visit() -> Socket:
         socket = await dial(port, received, failures)
         socket.say(Open(VERSION, 0, time.monotonic_ns() // 1000))
         return socket
@@ -466,11 +503,41 @@ def main(seconds: float = 20.0) -> None:
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
         with ServerProcess(Path(folder) / "live", "--lease", str(LEASE_SECONDS)) as server:
             pid = int(_listening(server).pid)
-            figures["live"] = asyncio.run(live(server.port, pid, server.url, seconds))
+            port = server.port
+            figures["live"] = asyncio.run(live(lambda *how: dial(port, *how), pid, server.url, seconds))
         with ServerProcess(Path(folder) / "together", "--lease", str(LEASE_SECONDS)) as server:
             figures["together"] = asyncio.run(together(server.port, server.url))
             figures["together"]["server_memory_most_mb"] = round(peak(int(_listening(server).pid)) / 1e6)
     report.write("live_subscriptions", figures)
+
+
+def main_over_nats(seconds: float) -> None:
+    """The same over a bus."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    figures: dict[str, Any] = {"command": f"python -m benchmarks.live_subscriptions --seconds {seconds:g} --nats"}
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder, NatsServer(Path(folder) / "nats") as bus:
+        arguments = ("--lease", str(LEASE_SECONDS), "--nats", bus.url)
+        with ServerProcess(Path(folder) / "live", *arguments) as server:
+            pid = int(_listening(server).pid)
+            address = f"{bus.url}/{DEFAULT_NAME}"
+            connections: set[int] = set()
+
+            def look() -> dict[str, float]:
+                counted = bus.figures()
+                connections.add(counted["connections"])
+                return {
+                    "bus_messages_in_a_second": counted["in_msgs"],
+                    "bus_messages_out_a_second": counted["out_msgs"],
+                    "nats_server_cores": processor(bus.pid),
+                }
+
+            figures["live"] = asyncio.run(live(lambda *how: dial_bus(address, *how), pid, server.url, seconds, look))
+            figures["live"]["connections_to_the_nats_server"] = max(connections, default=0)
+            figures["live"]["nats_server_memory_mb"] = round(peak(bus.pid) / 1e6)
+        figures["multicast"] = asyncio.run(multicast(bus))
+        figures["carried"] = asyncio.run(carried(bus))
+    report.write("live_subscriptions_nats", figures)
 
 
 def _listening(server: ServerProcess) -> Any:
@@ -488,4 +555,6 @@ def peak(pid: int) -> int:
 if __name__ == "__main__":
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     arguments.add_argument("--seconds", type=float, default=20.0, help="how long the live part sends")
-    main(arguments.parse_args().seconds)
+    arguments.add_argument("--nats", action="store_true", help="over a NATS server instead of WebSockets")
+    chosen = arguments.parse_args()
+    (main_over_nats if chosen.nats else main)(chosen.seconds)

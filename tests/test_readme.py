@@ -43,6 +43,16 @@ def test_rates_of_nodes() -> None:
     assert figure("the same, 99th percentile") == round(times["p99"])
 
 
+def test_rates_of_the_spark_host_and_of_nats() -> None:
+    host = result("spark_host")["1 executors"]
+    large = figure("updates a second through 100 000 bounded sums on one Spark executor, large batches")
+    assert large == round(host["batches of 65536"]["updates_a_second"] / 1e6, 2)
+    assert figure("a batch of 1 000 updates through them, median") == round(host["batches of 1000"]["p50_ms"])
+    times = result("live_subscriptions_nats")["live"]["ingest_to_client_ms"]
+    row = "ingest to client with 10 000 live subscriptions through NATS, 99th percentile"
+    assert figure(row) == round(times["p99"])
+
+
 def test_rates_of_the_pipeline() -> None:
     batches = result("pipeline_batches")
     assert figure("an empty micro-batch of the Spark pipeline, median") == round(

@@ -196,6 +196,9 @@ def test_demo_ends_by_itself_and_its_log_is_sound(tmp_path: Path, spark: str) ->
     assert len(told["sumdiff"]) == 20
     assert 0 < told["worst_error_over_bound"] <= 1
     assert len(told["clients"]) == 10
+    hosts = {client["kept_by"] for client in told["clients"]}
+    assert hosts == {"node", "west", "east"} | ({"Spark"} if spark == "--spark" else set())
+    assert told["messages_to_aggregators"] > 0
     for client in told["clients"]:
         assert abs(client["value"] - client["truth"]) <= client["within"]
     assert 0 < told["messages"] < told["messages_of_a_deadband_on_each_item"] < told["messages_of_pushing_everything"]

@@ -31,6 +31,7 @@ from slackwater.dissemination.messages import (
     Goodbye,
     Open,
     Refused,
+    Resumed,
     Snapshot,
     Subscribe,
     Subscribed,
@@ -280,3 +281,56 @@ def test_a_farewell_for_good_ends_everything(bench: Bench) -> None:
     assert bench.receive(Goodbye("too old", again=False)) == [Ended(1, "too old")]
     assert bench.do(Lost("closed")) == [], "there is no point in coming back"
     assert bench.state.next_tick(bench.now) is None
+
+
+def test_a_suspended_subscription_goes_on_when_it_is_resumed(bench: Bench) -> None:
+    bench.connect()
+    bench.frame(0, 1, 40, one_number(), Value(5, 0, 1.0))
+    bench.frame(1, 2, 50, Suspended(5, 0, "it rains"))
+    bench.frame(2, 3, 55, Value(5, 0, 7.0))
+    assert bench.state.shown(1, bench.now).value == 1.0, "as of 40 it was 1"
+    out = bench.frame(3, 4, 60, Resumed(5, 0), Value(5, 0, 8.0))
+    assert out == [Changed(1, 60, 8.0), Certainty(1, True, "")]
+
+
+def test_granted_while_suspended_is_shown_when_it_is_resumed(bench: Bench) -> None:
+    bench.connect()
+    assert bench.frame(0, 1, 40, one_number(), Suspended(5, 0, "it rains")) == []
+    shown = bench.state.shown(1, bench.now)
+    assert (shown.as_of, shown.certain, shown.why) == (None, False, "it rains")
+    bench.frame(1, 2, 45, Suspended(5, 0, "it pours"))
+    assert bench.state.shown(1, bench.now).why == "it pours"
+    out = bench.frame(2, 3, 60, Resumed(5, 0), Value(5, 0, None))
+    assert [type(one) for one in out] == [Described, Changed, Certainty], "also where there is nothing to show"
+    assert bench.state.shown(1, bench.now).as_of == 60
+
+
+def test_a_new_plan_while_suspended_is_shown_when_it_is_resumed(bench: Bench) -> None:
+    bench.connect()
+    bench.frame(0, 1, 40, one_number(), Value(5, 0, 1.0))
+    bench.frame(1, 2, 50, Suspended(5, 0, "it rains"))
+    bench.frame(2, 3, 52, one_number(epoch=1, within=9.0), Suspended(5, 1, "it rains"))
+    shown = bench.state.shown(1, bench.now)
+    assert (shown.bound, shown.epoch, shown.as_of) == (2.0, 0, 40)
+    bench.frame(3, 4, 60, Resumed(5, 1), Value(5, 1, 3.0))
+    shown = bench.state.shown(1, bench.now)
+    assert (shown.bound, shown.epoch, shown.value, shown.certain) == (9.0, 1, 3.0, True)
+
+
+def test_what_was_promised_ends_with_the_session(bench: Bench) -> None:
+    bench.connect()
+    bench.frame(0, 1, 40, one_number(), Suspended(5, 0, "it rains"))
+    bench.do(Lost("away"))
+    bench.connect("n/1/2")
+    bench.frame(0, 1, 44, Resumed(5, 0), Value(5, 0, 3.0))
+    assert bench.state.shown(1, bench.now).as_of is None, "it was not granted in this session"
+    bench.frame(1, 2, 45, one_number(), Value(5, 0, 3.0))
+    assert bench.state.shown(1, bench.now).value == 3.0
+
+
+def test_a_position_of_an_earlier_life_is_not_gone_back_behind() -> None:
+    bench = Bench()
+    bench.state = ClientState(lambda: 0.5, after=70)
+    bench.do(Wanted(1, SQL))
+    bench.do(Tick())
+    assert bench.do(Opened()) == [Send(Open(VERSION, 70, bench.now))]

@@ -1,14 +1,16 @@
 """The promises of `slackwater.log.base`, one by one, for every log there is.
 
-A new implementation joins by a world of its own in `WORLDS`.
+A new implementation joins by a world of its own in `WORLDS`, or in `STREAM_WORLDS` where it needs a server.
 """
 
+import asyncio
 import itertools
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
 
+import nats
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, settings
@@ -45,6 +47,7 @@ from slackwater.log import (
     Unregistered,
     Updates,
 )
+from slackwater.log.jetstream import JetStreamLog
 
 QUOTES = TableSchema(
     "quotes",
@@ -128,6 +131,41 @@ class LocalWorld:
         file.write_bytes(content)
 
 
+class JetStreamWorld:
+    """A stream of its own on the server of the test run."""
+
+    numbers = itertools.count(1)
+
+    def __init__(self, url: str, piece_bytes: int | None = None) -> None:
+        self.name = f"world-{next(self.numbers)}"
+        self.url = url
+        self.piece_bytes = piece_bytes
+
+    def open(self, *, read_only: bool = False) -> Log:
+        return JetStreamLog(f"{self.url}/{self.name}", read_only=read_only, piece_bytes=self.piece_bytes)
+
+    def damage(self, position: int) -> None:
+        """Write all messages anew, one of them changed: a stream keeps no way to change what it holds."""
+
+        async def rewrite() -> None:
+            client = await nats.connect(self.url)
+            stream = client.jetstream()
+            last = (await stream.stream_info(self.name)).state.last_seq
+            held = [await stream.get_msg(self.name, seq) for seq in range(1, last + 1)]
+            await stream.purge_stream(self.name)
+            for message in held:
+                payload, subject = bytearray(message.data or b""), message.subject or ""
+                if payload.startswith(b"SWjs"):
+                    first, rows = (int.from_bytes(payload[at : at + size], "little") for at, size in ((8, 8), (24, 4)))
+                    number = int.from_bytes(payload[28:32], "little")
+                    if first <= position < first + rows and number == 0:
+                        payload[-20] ^= 1
+                await stream.publish(subject, bytes(payload))
+            await client.close()
+
+        asyncio.run(rewrite())
+
+
 def _occurrences(content: bytearray, what: bytes) -> Iterator[int]:
     at = content.find(what)
     while at >= 0:
@@ -140,10 +178,16 @@ WORLDS: dict[str, Callable[[Path], World]] = {
     "local": LocalWorld,
     "local, a record to a segment": lambda folder: LocalWorld(folder, segment_bytes=1),
 }
+STREAM_WORLDS: dict[str, Callable[[str], World]] = {
+    "jetstream": JetStreamWorld,
+    "jetstream, a record in many pieces": lambda url: JetStreamWorld(url, piece_bytes=250),
+}
 
 
-@pytest.fixture(params=WORLDS)
+@pytest.fixture(params=[*WORLDS, *STREAM_WORLDS])
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
+    if request.param in STREAM_WORLDS:
+        return STREAM_WORLDS[request.param](request.getfixturevalue("nats_server").url)
     return WORLDS[request.param](tmp_path / "log")
 
 

@@ -14,7 +14,10 @@ from slackwater.hosting.publication import Publication, as_bytes
 from slackwater.hosting.replica import Replica
 from slackwater.hosting.said import SaidReader, read_said, said_starts
 from slackwater.hosting.steps import Step
-from slackwater.log import LocalLog
+from slackwater.lab.nats_server import NatsServer
+from slackwater.log import LocalLog, Log
+from slackwater.log.jetstream import JetStreamLog
+from slackwater.pipeline import source
 from slackwater.pipeline.placing import OnExecutors
 from slackwater.pipeline.sharding import Sharding
 from slackwater.pipeline.shards import Shard, ShardReport, ShardTask
@@ -192,7 +195,7 @@ def test_shards_that_change_say_only_what_is_new(tmp_path: Path) -> None:
         host.close()
 
 
-def exact(host: SparkHost, log: LocalLog) -> None:
+def exact(host: SparkHost, log: Log) -> None:
     """Every value said is within its bound of the truth."""
     truth = QueryEngine(everything)
     for _ in truth.steps(log.read(Position(0))):
@@ -267,6 +270,21 @@ def test_a_busy_shard_gives_queries_away(tmp_path: Path, monkeypatch: pytest.Mon
                 assert host.batch()
             assert host.sharding.epoch > first.epoch
             exact(host, log)
+
+
+def test_the_log_may_be_a_stream(nats_server: NatsServer, tmp_path: Path) -> None:
+    """Shards read the stream by themselves, as executors on several machines would."""
+    history, address = History(21), f"{nats_server.url}/spark-host"
+    with JetStreamLog(address) as log:
+        log.append(history.beginning() + history.more(40))
+        with SparkHost(address, tmp_path / "host", Workers(2)) as host:
+            while host.batch():
+                pass
+            log.append(history.more(10))
+            assert host.batch()
+            exact(host, log)
+    source.opened(address).close()
+    source.opened.cache_clear()
 
 
 def test_even_sharding_is_even() -> None:

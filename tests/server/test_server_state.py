@@ -19,6 +19,7 @@ from slackwater.dissemination.messages import (
     Goodbye,
     Open,
     Refused,
+    Resumed,
     Snapshot,
     Subscribe,
     Subscribed,
@@ -39,6 +40,8 @@ from slackwater.server.events import (
     Event,
     Instruction,
     Principal,
+    QueriesResumed,
+    QueriesSuspended,
     Received,
     Send,
     Tick,
@@ -469,3 +472,69 @@ def test_an_event_costs_what_it_concerns() -> None:
     bench.sent.clear()
     bench.change((1, 10.0))
     assert list(bench.sent) == [17]
+
+
+def test_a_suspended_query_is_told_to_all_who_listen_and_to_all_who_come(bench: Bench) -> None:
+    bench.open()
+    bench.subscribed(SUM)
+    bench.do(QueriesSuspended((1,), "upstream is lost"))
+    assert bench.facts() == [Suspended(1, 0, "upstream is lost")]
+    bench.change((1, 50.0))
+    assert bench.facts() == [], "what changes meanwhile is nobody's business"
+    bench.open(2)
+    bench.take(2)
+    bench.say(Subscribe(7, SUM), 2)
+    granted, suspended = bench.facts(2)
+    assert isinstance(granted, Subscribed)
+    assert suspended == Suspended(1, 0, "upstream is lost")
+    bench.do(QueriesResumed((1,)))
+    assert bench.facts() == bench.facts(2) == [Resumed(1, 0), Value(1, 0, 50.0)]
+    bench.change((1, 90.0))
+    assert bench.facts() == [Value(1, 0, 90.0)]
+
+
+def test_another_reason_is_told_and_the_same_one_is_not(bench: Bench) -> None:
+    bench.open()
+    bench.subscribed(SUM)
+    for why in ("lost", "lost", "refused"):
+        bench.do(QueriesSuspended((1, 99), why))
+    assert bench.facts() == [Suspended(1, 0, "lost"), Suspended(1, 0, "refused")]
+    bench.do(QueriesResumed((99,)))
+    assert bench.facts() == []
+
+
+def test_a_suspension_is_kept_for_who_takes_no_more_and_gone_when_resumed(bench: Bench) -> None:
+    bench.open()
+    bench.subscribed(ROWS)
+    bench.do(Blocked(1))
+    bench.change((1, 5.0))
+    bench.do(QueriesSuspended((1,), "lost"))
+    bench.change((2, 6.0))
+    bench.do(Writable(1))
+    facts = bench.facts()
+    assert facts[0] == Suspended(1, 0, "lost"), "before any row, so that none of them is taken"
+    bench.do(Blocked(1))
+    bench.do(QueriesResumed((1,)))
+    bench.do(QueriesSuspended((1,), "again"))
+    bench.do(QueriesResumed((1,)))
+    bench.do(Writable(1))
+    resumed, snapshot, *since = bench.facts()
+    assert resumed == Resumed(1, 0)
+    assert isinstance(snapshot, Snapshot)
+    rows = dict(decode_rows(snapshot.rows, snapshot.digest, Encoding.MESSAGEPACK))
+    rows |= {fact.key: fact.row for fact in since if isinstance(fact, Upsert)}
+    assert rows == {(1,): (1, 5.0), (2,): (2, 6.0)}
+
+
+def test_a_new_plan_of_a_suspended_query_is_suspended_too(bench: Bench) -> None:
+    bench.open()
+    bench.subscribed(SUM)
+    bench.do(QueriesSuspended((1,), "lost"))
+    bench.take()
+    bench.append(Registered("items", SUM.replace("2", "8"), "p", None, 1, 1))
+    granted, suspended = bench.facts()
+    assert isinstance(granted, Subscribed)
+    assert granted.epoch == 1
+    assert suspended == Suspended(1, 1, "lost")
+    bench.do(QueriesResumed((1,)))
+    assert bench.facts() == [Resumed(1, 1), Value(1, 1, None)]

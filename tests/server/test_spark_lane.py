@@ -6,51 +6,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.hosting.twin import Host
 
 import slackwater
 from slackwater.client.failures import Refused
-from slackwater.core import HostKind, Position
-from slackwater.hosting.engine import QueryEngine
-from slackwater.hosting.publication import Publication, SaidStep
-from slackwater.hosting.said import SaidWriter
-from slackwater.hosting.steps import Registration
-from slackwater.log import LocalLog
+from slackwater.lab.nats_server import NatsServer
 from slackwater.server.process import ServerProcess
 
 TABLE = "CREATE TABLE quotes (symbol TEXT PRIMARY KEY, price DOUBLE)"
 SUM = "SUBSCRIBE SELECT SUM(price) FROM quotes WITHIN 0.5"
-
-
-def on_spark(one: Registration) -> bool:
-    return one.host is HostKind.SPARK
-
-
-class Host:
-    """A host in this process, in the place of Spark: it says something when told to."""
-
-    def __init__(self, server: Path, folder: Path) -> None:
-        self._log = LocalLog(server / "log", read_only=True)
-        self._said = SaidWriter(folder)
-        self._engine = QueryEngine(on_spark)
-
-    def batch(self) -> int:
-        start, end = self._engine.position, self._log.end
-        if end > start:
-            steps = [
-                SaidStep(step, tuple(self._engine.host.answer(one.number) for one, _ in step.registered))
-                for step in self._engine.steps(self._log.read(start, end))
-            ]
-            self._said.say(Publication(self._said.generation, start, Position(end), tuple(steps)))
-        return int(end)
-
-    async def keep_up(self) -> None:
-        while True:
-            self.batch()
-            await asyncio.sleep(0.005)
-
-    def close(self) -> None:
-        self._said.release()
-        self._log.close()
 
 
 @contextmanager
@@ -133,6 +97,18 @@ async def test_a_host_that_falls_behind_is_not_relied_on(tmp_path: Path) -> None
             assert (shown.value, shown.as_of) == (9.0, receipt.position)
 
 
+async def test_a_host_that_is_not_there_yet_is_asked_once(tmp_path: Path) -> None:
+    again = 7.0  # a node asks the log again after 5 seconds
+    with served(tmp_path) as (server, host):
+        async with slackwater.connect(server.url) as client:
+            await client.execute(TABLE)
+            total = client.subscribe(SUM)
+            await asyncio.sleep(again)
+            assert len(await client.subscriptions()) == 1
+            host.batch()
+            await total.ready(10)
+
+
 async def test_a_server_that_is_started_again_knows_what_was_said(tmp_path: Path) -> None:
     with served(tmp_path) as (server, host):
         keeping = asyncio.create_task(host.keep_up())
@@ -145,6 +121,20 @@ async def test_a_server_that_is_started_again_knows_what_was_said(tmp_path: Path
             receipt = await client.ingest("quotes", [{"symbol": "A", "price": 7.0}])
             await total.reached(receipt.position, 20)
             assert total.value == 7.0
+        keeping.cancel()
+
+
+async def test_lanes_over_a_bus(nats_server: NatsServer, tmp_path: Path) -> None:
+    bus = ("--nats", nats_server.url, "--nats-name", "lanes", "--keep-on", "node", "--keep-on", "query:slow=spark")
+    with served(tmp_path, *bus) as (server, host):
+        keeping = asyncio.create_task(host.keep_up())
+        async with slackwater.connect(server.url, bus=f"{nats_server.url}/lanes") as client:
+            await client.execute(TABLE)
+            await client.ingest("quotes", [{"symbol": "A", "price": 1.0}])
+            quick, slow = client.subscribe(SUM), client.subscribe("SUBSCRIBE slow AS SELECT MAX(price) FROM quotes")
+            await asyncio.gather(quick.ready(10), slow.ready(10))
+            assert (quick.value, slow.value) == (1.0, 1.0)
+            assert {one.name: one.host for one in await client.subscriptions()} == {None: "node", "slow": "spark"}
         keeping.cancel()
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from slackwater import __version__
-from slackwater.cli import demo, doctor, learn, load, log, output, replay, serve, sql, token, up
+from slackwater.cli import aggregate, demo, doctor, learn, load, log, output, replay, serve, sql, token, up
 from slackwater.core.errors import SlackwaterError
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ app.command("load")(load.load)
 app.command("learn")(learn.learn)
 app.command("sql")(sql.sql)
 app.command("serve")(serve.serve)
+app.command("aggregate")(aggregate.aggregate)
 app.add_typer(token.app, name="token")
 app.command("up")(up.up)
 app.command("up-feed", hidden=True)(up.run_feed)

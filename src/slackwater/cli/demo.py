@@ -1,7 +1,9 @@
-"""`slackwater demo`: a made-up market, a server, Spark and ten clients, watched live.
+"""`slackwater demo`: a made-up market, a server, Spark, two aggregators and ten clients, watched live.
 
-    generator ─▶ server: admission, log, operators ─▶ ten clients
-                              └─▶ Spark: latest, history
+    generator ─▶ server: admission, log ─┬▶ operators in the node ──────────▶ three clients
+                                         ├▶ operators on Spark ──▶ server ──▶ three clients
+                                         ├▶ items ──▶ two aggregators ──────▶ two clients each
+                                         └▶ Spark: latest, history
 
 All of it are real processes under `slackwater up`. Each client holds a portfolio and wants to know its worth within a
 bound. The table shows what was sent to them, what others would have sent, and how far from the truth anybody was. To
@@ -23,6 +25,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from slackwater.cli.demo_parts import AGGREGATORS, CLIENTS, Desk, Written, deployment, desks
 from slackwater.cli.demo_screen import Screen, Shown
 from slackwater.cli.output import AsJson, console, need_node, need_spark, plain, print_json
 from slackwater.core.errors import SlackwaterError
@@ -34,8 +37,8 @@ if TYPE_CHECKING:
     from slackwater.core.arrival import Arrival
     from slackwater.lab.audience import Audience, Portfolio
     from slackwater.server.feeding import Feed
+    from slackwater.sources import Market
 
-CLIENTS = 10
 HOLDINGS = 10
 SPOILT_EVERY = 1_000
 REPEATED_EVERY = 20
@@ -97,7 +100,6 @@ def demo(
     with tempfile.TemporaryDirectory(prefix="slackwater-demo-") as temporary:
         path = (folder or Path(temporary)).absolute()
         path.mkdir(parents=True, exist_ok=True)
-        (path / _DEPLOYMENT).write_text("[server]\nport = 0\n" + ("\n[pipeline]\n" if spark else ""))
         run = _Run(path, seconds, items, rate, within / 100, seed, spark)
         with Screen(quiet=as_json) as screen:
             asyncio.run(run.watch(screen))
@@ -125,57 +127,64 @@ class _Run:
 
     async def watch(self, screen: Screen) -> None:
         """Start everything, watch, stop everything."""
+        from slackwater.lab.audience import Audience, portfolios
+
+        source = self._source()
+        held = portfolios(_first_prices(source), CLIENTS, HOLDINGS, self.within, self.seed)
+        served = desks(self.spark)
+        (self.path / _DEPLOYMENT).write_text(deployment(served, held, spark=self.spark))
         async with AsyncExitStack() as stack:
-            screen.say("starting the server" + (" and Spark" if self.spark else ""))
-            url = await stack.enter_async_context(_deployment(self.path))
-            market = self._market(url)
+            screen.say("starting the server" + (", Spark" if self.spark else "") + " and two aggregators")
+            urls = await stack.enter_async_context(_deployment(self.path))
+            market = self._market(source, urls["server"])
             stack.callback(market.feed.close)
             if self.spark:
                 screen.say("waiting for Spark")
                 await self._kept(1)
+            screen.say("waiting for the aggregators to hold their items")
+            for name in AGGREGATORS:
+                await _relied_on(urls[name])
             began = time.monotonic()
             first = await asyncio.to_thread(market.send_one)
             assert first is not None, "a market has a first tick"
-            audience, portfolios = self._audience(market.prices, first[1])
-            clients, subscriptions = await _subscribed(stack, url, portfolios)
-            self.shown = Shown(portfolios, audience, self.spark, began)
-            await self._run(market, clients, subscriptions, screen)
+            audience = Audience(held, dict(market.prices), first[1])
+            clients, subscriptions = await _subscribed(stack, urls, served, held)
+            self.shown = Shown(held, audience, self.spark, began, served=served)
+            written = {name: Written(self.path / name) for name in AGGREGATORS}
+            await self._run(market, _Watched(served, clients, subscriptions, written), screen)
 
-    def _market(self, url: str) -> _Market:
-        from slackwater.server.feeding import Feed
-        from slackwater.sources import Market, Pace, Replay
+    def _source(self) -> "Market":
+        from slackwater.sources import Market
 
         clock = WallClock()
         # Event time starts now, so every run is a source of its own and nothing is a repeat of the run before.
-        market = Market(
+        return Market(
             items=self.items,
             seed=self.seed,
             start=clock.now(),
             tick=round(self.items / self.rate * 1_000_000),
             table="quotes",
         )
+
+    def _market(self, source: "Market", url: str) -> _Market:
+        from slackwater.server.feeding import Feed
+        from slackwater.sources import Pace, Replay
+
         feed = Feed(lambda: url)
-        feed.define(market.schema)
-        return _Market(feed, _rough(Replay(market, clock, Pace(speed=1.0), seconds=self.seconds).arrivals()))
+        feed.define(source.schema)
+        pace = Replay(source, WallClock(), Pace(speed=1.0), seconds=self.seconds)
+        return _Market(feed, _rough(pace.arrivals()))
 
-    def _audience(self, prices: dict[str, float], position: int) -> "tuple[Audience, list[Portfolio]]":
-        from slackwater.lab.audience import Audience, portfolios
-
-        made = portfolios(prices, CLIENTS, HOLDINGS, self.within, self.seed)
-        return Audience(made, dict(prices), position), made
-
-    async def _run(
-        self, market: _Market, clients: "list[Client]", subscriptions: "list[Subscription]", screen: Screen
-    ) -> None:
+    async def _run(self, market: _Market, watched: "_Watched", screen: Screen) -> None:
         shown = self.shown
         sending = asyncio.create_task(asyncio.to_thread(market.send_all, asyncio.get_running_loop(), shown.audience))
         statistics = _Following(self.path / "server" / "log")
         try:
             while not sending.done():
-                _look(shown.audience, subscriptions)
+                watched.look(shown.audience)
                 if screen.due():
                     shown.fed = market.feed.fed
-                    shown.messages = await _messages(clients[0], subscriptions)
+                    await watched.count(shown)
                     shown.movement = await asyncio.to_thread(statistics.follow)
                     shown.kept = await self._kept(0)
                     screen.show(shown)
@@ -192,10 +201,9 @@ class _Run:
         shown.fed = market.feed.fed
         # Nothing moved since, up to the end of the log: rows that were refused may stand there.
         shown.audience.sent({}, shown.fed.position)
-        for subscription in subscriptions:
-            await subscription.reached(shown.fed.position, _PATIENCE)
-        _look(shown.audience, subscriptions)
-        shown.messages = await _messages(clients[0], subscriptions)
+        await watched.reached(shown.fed.position)
+        watched.look(shown.audience)
+        await watched.count(shown)
         shown.movement = await asyncio.to_thread(statistics.follow)
         if self.spark:
             shown.kept = await self._kept(shown.fed.position)
@@ -246,8 +254,8 @@ class _Following:
 
 
 @asynccontextmanager
-async def _deployment(path: Path) -> AsyncIterator[str]:
-    """`slackwater up` as a process of its own; gives the server's address."""
+async def _deployment(path: Path) -> AsyncIterator[dict[str, str]]:
+    """`slackwater up` as a process of its own; gives the addresses of the server and the aggregators."""
     up = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "slackwater", "up", str(path / _DEPLOYMENT), "--json"),
         stdin=asyncio.subprocess.DEVNULL,
@@ -261,15 +269,18 @@ async def _deployment(path: Path) -> AsyncIterator[str]:
     assert up.stdout is not None
     complaints = asyncio.create_task(_collected(up.stderr, said))
     events = complaints
+    urls: dict[str, str] = {}
     try:
         async for line in up.stdout:
             event = json.loads(line)
-            if event["event"] == "listening" and event["process"] == "server":
+            if event["event"] == "listening":
+                urls[event["process"]] = event["url"]
+            if len(urls) > len(AGGREGATORS):
                 break
         else:
             raise SlackwaterError("the server did not start: " + " · ".join(said[-5:]))
         events = asyncio.create_task(_collected(up.stdout, []))
-        yield event["url"]
+        yield urls
     finally:
         # Once: a second time could reap the process behind the event loop's back.
         up.terminate()
@@ -284,30 +295,72 @@ async def _collected(stream: asyncio.StreamReader, lines: list[str]) -> None:
 
 
 async def _subscribed(
-    stack: AsyncExitStack, url: str, portfolios: "list[Portfolio]"
+    stack: AsyncExitStack, urls: dict[str, str], served: list[Desk], portfolios: "list[Portfolio]"
 ) -> "tuple[list[Client], list[Subscription]]":
     """A client for each portfolio, each with a connection of its own."""
     from slackwater.client import connect
 
     clients, subscriptions = [], []
-    for portfolio in portfolios:
-        client = await stack.enter_async_context(connect(url))
+    for desk, portfolio in zip(served, portfolios, strict=True):
+        client = await stack.enter_async_context(connect(urls[desk.process], wait=_PATIENCE))
         clients.append(client)
-        subscriptions.append(await client.subscribe(portfolio.sql).ready(_PATIENCE))
+        subscriptions.append(client.subscribe(desk.sql(portfolio)))
+    for subscription in subscriptions:
+        await subscription.wait_until(lambda shown: shown.certain and shown.value is not None, _PATIENCE)
     return clients, subscriptions
 
 
-def _look(audience: "Audience", subscriptions: "list[Subscription]") -> None:
-    for client, subscription in enumerate(subscriptions):
-        shown = subscription.shown
-        audience.shown(client, shown.value, shown.as_of, certain=shown.certain)
-    audience.judge()
+async def _relied_on(url: str) -> None:
+    """Wait until an aggregator has heard of all items that it holds, also that there is no row of them yet."""
+    import httpx
+
+    give_up = time.monotonic() + _PATIENCE
+    async with httpx.AsyncClient() as web:
+        while time.monotonic() < give_up:
+            found = (await web.get(f"{url}/v1/upstreams")).json()["upstreams"]
+            if all(one["state"] == "certain" for one in found):
+                return
+            await asyncio.sleep(0.1)
 
 
-async def _messages(client: "Client", subscriptions: "list[Subscription]") -> list[int]:
-    """What the server has said to each of them so far."""
-    said = {one.number: one.notifications for one in await client.subscriptions()}
-    return [said.get(-1 if (number := one.shown.query) is None else number, 0) for one in subscriptions]
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    """The clients, and what stands behind what they are shown."""
+
+    served: list[Desk]
+    clients: "list[Client]"
+    subscriptions: "list[Subscription]"
+    written: dict[str, Written]
+
+    def look(self, audience: "Audience") -> None:
+        """See what everybody is shown now, and compare it with the truth at the position that it stands for."""
+        for client, (desk, subscription) in enumerate(zip(self.served, self.subscriptions, strict=True)):
+            shown = subscription.shown
+            as_of = shown.as_of if desk.process == "server" else self.written[desk.process].position(shown.as_of)
+            audience.shown(client, shown.value, as_of, certain=shown.certain)
+        audience.judge()
+
+    async def count(self, shown: Shown) -> None:
+        """What has been said to each of them so far, and to the aggregators."""
+        said: dict[str, dict[str | None, int]] = {}
+        for desk, client in zip(self.served, self.clients, strict=True):
+            if desk.process not in said:
+                standing = await client.subscriptions()
+                said[desk.process] = {one.name: one.notifications for one in standing}
+                if desk.process == "server":
+                    shown.to_aggregators = sum(one.notifications for one in standing if one.name is None)
+        shown.messages = [said[desk.process].get(desk.name, 0) for desk in self.served]
+
+    async def reached(self, position: int) -> None:
+        """Wait until what the server's own clients are shown is as of a position."""
+        for desk, subscription in zip(self.served, self.subscriptions, strict=True):
+            if desk.process == "server":
+                await subscription.reached(position, _PATIENCE)
+
+
+def _first_prices(source: "Market") -> dict[str, float]:
+    batch = next(iter(source.arrivals())).batch
+    return dict(zip(batch.column("symbol").to_pylist(), batch.column("price").to_pylist(), strict=True))
 
 
 def _rough(arrivals: "Iterator[Arrival]") -> "Iterator[Arrival]":

@@ -13,6 +13,7 @@ from rich.text import Text
 from slackwater.cli.output import console, table
 
 if TYPE_CHECKING:
+    from slackwater.cli.demo_parts import Desk
     from slackwater.lab.audience import Audience, Portfolio
     from slackwater.server.feeding import Fed
 
@@ -31,7 +32,10 @@ class Shown:
     ended: float | None = None
     fed: "Fed | None" = None
     messages: list[int] = field(default_factory=list)
-    """What the server has said to each client so far."""
+    """What has been said to each client so far."""
+    to_aggregators: int = 0
+    """What the server has said to the aggregators."""
+    served: "list[Desk]" = field(default_factory=list)
     movement: dict[str, float] = field(default_factory=dict)
     kept: int = 0
     latest: int | None = None
@@ -69,6 +73,7 @@ class Shown:
             f"[bold]{self.sent:,} messages[/] kept {len(self.portfolios)} clients within their bounds; a deadband on "
             f"each item would have sent {rivals.deadband:,}, pushing everything {rivals.everything:,}"
         )
+        yield f"{self.to_aggregators:,} messages more brought the items of four of them to two aggregators"
         yield f"worst error ÷ bound of any value shown as certain: {self.audience.worst:.3f}"
         if self.spark:
             agrees = "agrees with what was sent" if self.agrees else "[bold red]does not agree with what was sent[/]"
@@ -90,19 +95,23 @@ class Shown:
             "position": self.fed.position,
             "updates_per_second": round(self.fed.accepted / self.seconds, 1),
             "messages": self.sent,
+            "messages_to_aggregators": self.to_aggregators,
             "messages_of_a_deadband_on_each_item": rivals.deadband,
             "messages_of_pushing_everything": rivals.everything,
             "worst_error_over_bound": self.audience.worst,
             "share_of_looks_certain": sum(seen.certain for seen in self.audience.seen) / max(looks, 1),
             "clients": [
                 {
+                    "kept_by": desk.kept_by,
                     "within": portfolio.within,
                     "value": seen.value,
                     "truth": seen.truth,
                     "messages": messages,
                     "worst_error_over_bound": seen.worst,
                 }
-                for portfolio, seen, messages in zip(self.portfolios, self.audience.seen, self.messages, strict=True)
+                for desk, portfolio, seen, messages in zip(
+                    self.served, self.portfolios, self.audience.seen, self.messages, strict=True
+                )
             ],
             "sumdiff": self.movement,
         }
@@ -172,19 +181,22 @@ def _drawn(shown: Shown) -> Group:
         ("messages to clients", shown.sent),
         ("  a deadband on each item would have sent", rivals.deadband),
         ("  pushing everything would have sent", rivals.everything),
+        ("messages to the aggregators", shown.to_aggregators),
     ):
         rates.add_row(name, f"{count:,}", f"{count / seconds:,.1f}")
     rates.add_row("worst error ÷ bound", f"{shown.audience.worst:.3f}", "")
     if shown.spark:
         rates.add_row("taken in by Spark", f"{shown.kept:,}", f"−{max(shown.fed.position - shown.kept, 0):,}")
-    clients = table("", "client", "worth", "within ±", "truth", "error ÷ bound", "messages", numbers=(1, 2, 3, 4, 5))
-    rows = zip(shown.portfolios, shown.audience.seen, shown.messages, strict=True)
-    for number, (portfolio, seen, messages) in enumerate(rows, 1):
+    titles = ("client", "kept by", "worth", "within ±", "truth", "error ÷ bound", "messages")
+    clients = table("", *titles, numbers=(2, 3, 4, 5, 6))
+    rows = zip(shown.served, shown.portfolios, shown.audience.seen, shown.messages, strict=True)
+    for desk, portfolio, seen, messages in rows:
         if seen.value is None or seen.truth is None:
             continue
         share = abs(seen.value - seen.truth) / portfolio.within
         clients.add_row(
-            str(number),
+            desk.name,
+            desk.kept_by,
             f"{seen.value:,.0f}",
             f"{portfolio.within:,.0f}",
             f"{seen.truth:,.0f}",

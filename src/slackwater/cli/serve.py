@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slackwater.cli.output import AsJson, errors, need_node, plain
+from slackwater.core.bus import DEFAULT_NAME, bus_address
 from slackwater.core.errors import SlackwaterError
 from slackwater.core.hosts import HostKind, Placement
 
@@ -23,8 +24,20 @@ def serve(
     host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 takes a free one.")] = 8400,
     node_name: Annotated[str, typer.Option("--node-name", help="What the node calls itself.")] = "node",
+    log: Annotated[
+        str | None, typer.Option("--log", help="Keep the log in this stream, nats://host:4222/name, not in the folder.")
+    ] = None,
     follow: Annotated[
-        Path | None, typer.Option("--follow", help="Follow this log, which another process writes, and take no rows.")
+        str | None,
+        typer.Option(
+            "--follow", help="Follow this log, which another process writes, and take no rows: a folder or a stream."
+        ),
+    ] = None,
+    nats: Annotated[
+        str | None, typer.Option("--nats", help="Take live connections on this bus too, nats://host:4222.")
+    ] = None,
+    nats_name: Annotated[
+        str | None, typer.Option("--nats-name", help="What clients ask for on the bus; slackwater if not given.")
     ] = None,
     snapshot_every: Annotated[
         int, typer.Option("--snapshot-every", min=1, help="Positions of the log between two snapshots.")
@@ -56,7 +69,10 @@ def serve(
     seconds = round(lease * 1_000_000)
     rules = Rules(lease=seconds, heartbeat=seconds // 4, silence=max(3 * seconds, Rules().silence))
     placement = _placement(keep_on or [], HostKind.NODE if spark is None else HostKind.SPARK)
-    settings = NodeSettings(folder, node_name, follow, snapshot_every, rules, spark=spark, placement=placement)
+    followed, stream = None if follow is None else _place(follow), _stream(log, follow)
+    settings = NodeSettings(
+        folder, node_name, followed, snapshot_every, rules, stream=stream, spark=spark, placement=placement
+    )
 
     def announce(listening: "Listening") -> None:
         if as_json:
@@ -66,7 +82,35 @@ def serve(
         else:
             errors.print(f"node {plain(listening.node)} listens on {listening.url} (generation {listening.generation})")
 
-    raise typer.Exit(serve_node(Serving(settings, host, port), announce))
+    raise typer.Exit(serve_node(Serving(settings, host, port, _bus(nats, nats_name)), announce))
+
+
+def _place(follow: str) -> Path | str:
+    from slackwater.log.opening import on_a_bus
+
+    return follow if on_a_bus(follow) else Path(follow)
+
+
+def _stream(log: str | None, follow: str | None) -> str | None:
+    from slackwater.log.opening import on_a_bus
+
+    if log is not None and follow is not None:
+        raise SlackwaterError("a node writes a log (--log) or follows one (--follow), not both")
+    if log is not None and not on_a_bus(log):
+        raise SlackwaterError("--log is for a stream, as nats://localhost:4222/desk; a log in files lies in the folder")
+    return log
+
+
+def _bus(nats: str | None, name: str | None) -> str | None:
+    if nats is None:
+        if name is not None:
+            raise SlackwaterError("--nats-name is a name on a bus: say which with --nats nats://localhost:4222")
+        return None
+    try:
+        address = bus_address(nats, named=False)
+    except ValueError as error:
+        raise SlackwaterError(str(error)) from None
+    return address.at(name or DEFAULT_NAME)
 
 
 def _placement(rules: list[str], default: HostKind) -> Placement:

@@ -79,18 +79,20 @@ def _roles(file: Path, base: Path, deployment: "Deployment") -> "list[Role]":
     if spark is not None and spark.optional and _no_spark():
         spark = None
     hosts = _hosting(spark, base)
-    roles = [_serving("server", server, deployment.server, None, hosts)]
-    roles += [_serving(name, base / name, part, server / "log", hosts) for name, part in deployment.followers.items()]
+    log = deployment.server.log or str(server / "log")
+    roles = [_serving("server", server, deployment.server, *hosts)]
+    roles += [_serving(name, base / name, part, "--follow", log, *hosts) for name, part in deployment.followers.items()]
     if spark is not None:
         need_spark()
         told = ["--master", spark.master, *([] if spark.shards is None else ["--shards", str(spark.shards)])]
-        spark_words = _command("up-spark", str(server / "log"), str(base / spark.folder), *told)
+        spark_words = _command("up-spark", log, str(base / spark.folder), *told)
         roles.append(Role("spark", lambda: spark_words))
     pipeline = deployment.pipeline
     if pipeline is not None and not (pipeline.optional and _no_spark()):
         need_spark()
         words = _command("up-pipeline", str(server / "log"), str(base / pipeline.out), "--master", pipeline.master)
         roles.append(Role("pipeline", lambda: words))
+    roles += _aggregators(file, base, deployment)
     for name, feed in deployment.feeds.items():
         _check_feed(name, feed, file.parent)
         roles.append(Role(name, lambda name=name: _command("up-feed", str(file), name)))  # type: ignore[misc]
@@ -115,25 +117,45 @@ def _command(*words: str) -> list[str]:
     return [sys.executable, "-m", "slackwater", *words]
 
 
-def _serving(name: str, folder: Path, part: "ServerPart", follow: Path | None, hosts: list[str]) -> "Role":
+def _serving(name: str, folder: Path, part: "ServerPart", *more: str) -> "Role":
+    settings = {
+        "--host": part.host,
+        "--node-name": part.node_name or name,
+        "--snapshot-every": str(part.snapshot_every),
+        "--lease": str(part.lease),
+        "--log": part.log,
+        "--nats": part.nats,
+        "--nats-name": part.nats_name,
+    }
+    words = [word for option, said in settings.items() if said is not None for word in (option, said)]
+    return _listening(name, folder, part.port, "serve", str(folder), *words, *more)
+
+
+def _aggregators(file: Path, base: Path, deployment: "Deployment") -> "list[Role]":
+    from slackwater.aggregator.configuration import plan_of, read_part
+    from slackwater.server.serving import check_host
+
+    roles = []
+    for name in deployment.aggregators:
+        part = read_part(file, name)
+        plan_of(part, f"{file}, aggregator {name}", file.parent)
+        check_host(part.host, base / name)
+        words = ["aggregate", str(base / name), "--config", str(file), "--part", name]
+        roles.append(_listening(name, base / name, part.port, *words))
+    return roles
+
+
+def _listening(name: str, folder: Path, port: int, *words: str) -> "Role":
+    """A process that says in its folder where it listens."""
     from slackwater.server.serving import STATE_FILE as LISTENING_FILE
     from slackwater.server.serving import read_state
     from slackwater.server.supervision import Role
 
-    ports = {"port": part.port}
+    ports = {"port": port}
 
     def command() -> Sequence[str]:
         (folder / LISTENING_FILE).unlink(missing_ok=True)
-        settings = {
-            "--host": part.host,
-            "--port": str(ports["port"]),
-            "--node-name": part.node_name or name,
-            "--snapshot-every": str(part.snapshot_every),
-            "--lease": str(part.lease),
-        }
-        words = [word for pair in settings.items() for word in pair]
-        following = [] if follow is None else ["--follow", str(follow)]
-        return _command("serve", str(folder), *words, *following, *hosts)
+        return _command(*words, "--port", str(ports["port"]))
 
     def found() -> str | None:
         listening = read_state(folder)
@@ -230,27 +252,28 @@ def run_pipeline(
 
 
 def run_spark(
-    log: Annotated[Path, typer.Argument()],
+    log: Annotated[str, typer.Argument()],
     folder: Annotated[Path, typer.Argument()],
     master: Annotated[str, typer.Option("--master")] = "local[1]",
     shards: Annotated[int | None, typer.Option("--shards", min=1)] = None,
 ) -> None:
     """Keep the standing queries of a log that are Spark's, until stopped; started by `slackwater up`."""
     need_spark()
+    from slackwater.log.opening import on_a_bus, shown
     from slackwater.pipeline.placing import OnExecutors, wait_for_executors
     from slackwater.pipeline.session import build_session
     from slackwater.pipeline.spark_host import HOST_SETTINGS, SparkHost
 
     stopping = threading.Event()
     _on_signal(stopping.set)
-    while not any(log.glob("*.segment")):
+    while not (on_a_bus(log) or any(Path(log).glob("*.segment"))):
         if stopping.wait(0.1):
             return
     session = build_session(master, "slackwater host", HOST_SETTINGS)
     try:
         wait_for_executors(session.sparkContext, master)
         with SparkHost(log, folder, OnExecutors(session.sparkContext), shards=shards) as host:
-            print(f"keeps queries of {log} on {master}, generation {host.generation}", flush=True)
+            print(f"keeps queries of {shown(log)} on {master}, generation {host.generation}", flush=True)
             host.run(stopping.is_set)
     finally:
         session.stop()

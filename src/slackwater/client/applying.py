@@ -60,7 +60,7 @@ def apply(holder: Holder, frame: Frame, now: int, out: list[Instruction]) -> Non
             case _:
                 for held in _meant(holder, fact):
                     touched[held.ref] = held
-                    _change(holder, held, fact, snapshots.get(place))
+                    _change(holder, held, fact, snapshots.get(place), out)
     for ref in sorted(touched):
         changed = touched[ref].changed(frame.as_of) if touched[ref].live else None
         if changed is not None:
@@ -76,11 +76,15 @@ def _meant(holder: Holder, fact: Value | Upsert | Delete | Snapshot | Suspended 
             yield held
 
 
-def _change(holder: Holder, held: Held, fact: Fact, rows: list[tuple[WireRow, WireRow]] | None) -> None:
+def _change(
+    holder: Holder, held: Held, fact: Fact, rows: list[tuple[WireRow, WireRow]] | None, out: list[Instruction]
+) -> None:
     match fact:
         case Suspended():
             held.freeze(holder.as_of, holder.until)
             held.suspended = fact.why
+        case Resumed() if held.promised is not None:
+            _describe(held, held.promised, out)
         case Resumed():
             held.live, held.suspended = True, None
         case Value() if held.live and held.rows is None:
@@ -102,19 +106,25 @@ def _subscribed(holder: Holder, fact: Subscribed, suspended: str | None, now: in
     holder.unanswered.discard(fact.ref)
     holder.touched.add(fact.ref)
     _unlist(holder, held)
-    if suspended is not None:
-        # It was granted and suspended since: of what was granted nothing has been shown.
-        held.freeze(holder.as_of, holder.until)
-        held.suspended = suspended
-        return
     holder.by_query.setdefault(fact.query, set()).add(fact.ref)
+    held.listed = fact.query
+    if suspended is None:
+        _describe(held, fact, out)
+        return
+    # It was granted and suspended since: of what was granted nothing has been shown.
+    held.freeze(holder.as_of, holder.until)
+    held.suspended, held.promised = suspended, fact
+
+
+def _describe(held: Held, fact: Subscribed, out: list[Instruction]) -> None:
     if held.describe(fact):
         out.append(Described(fact.ref, fact.columns, fact.types, fact.key, fact.within, fact.fidelity, fact.epoch))
 
 
 def _unlist(holder: Holder, held: Held) -> None:
-    if held.query is not None:
-        holder.by_query.get(held.query, set()).discard(held.ref)
+    if held.listed is not None:
+        holder.by_query.get(held.listed, set()).discard(held.ref)
+        held.listed = None
 
 
 def _refused(holder: Holder, fact: Refused, out: list[Instruction]) -> None:

@@ -21,6 +21,7 @@ from slackwater.client.answers import (
     Standing,
     StandingBody,
 )
+from slackwater.client.bus import BusDialler
 from slackwater.client.failures import Refused
 from slackwater.client.ingesting import batches
 from slackwater.client.rest import Rest, decoded
@@ -42,12 +43,14 @@ class Client:
         token: str | None = None,
         wait: float = 5.0,
         patience: float = 30.0,
+        bus: str | None = None,
         transport: Dialler | None = None,
     ) -> None:
         self._addresses: tuple[Address, ...] = addresses(urls)
         self._token = token
         self._wait = wait
         self._patience = patience
+        self._bus = None if bus is None else BusDialler(bus, token)
         self._transport = transport
         self._rest: Rest | None = None
         self._sessions: dict[str | None, Session] = {}
@@ -94,7 +97,7 @@ class Client:
         """The session for the queries of one host: each host stands at its own position."""
         session = self._sessions.get(host)
         if session is None:
-            carrier = self._transport or WebSocketTransport(self._token)
+            carrier = self._transport or self._bus or WebSocketTransport(self._token)
             session = self._sessions[host] = Session(
                 self._addresses, carrier, random.random, lane=host, elsewhere=self._elsewhere
             )
@@ -199,11 +202,18 @@ def _not_connected() -> SlackwaterError:
 
 
 def connect(
-    urls: str | Iterable[str], *, token: str | None = None, wait: float = 5.0, patience: float = 30.0
+    urls: str | Iterable[str],
+    *,
+    token: str | None = None,
+    wait: float = 5.0,
+    patience: float = 30.0,
+    bus: str | None = None,
 ) -> Client:
     """A client of the server at a URL, or of whichever of several answers; use it in `async with`.
 
     `wait`: seconds until a server that does not answer is given up on entering. `patience`: seconds for which a
     request is repeated while servers cannot be reached; subscriptions are repeated for as long as the client lives.
+    `bus`: carry subscriptions over NATS, at `nats://host:4222` or, where the server has a name there,
+    `nats://host:4222/name`.
     """
-    return Client(urls, token=token, wait=wait, patience=patience)
+    return Client(urls, token=token, wait=wait, patience=patience, bus=bus)

@@ -27,6 +27,10 @@ class Held:
         self.as_of: int | None = None
         self.until = 0
         self.suspended: str | None = None
+        self.promised: Subscribed | None = None
+        """What was granted while it was suspended: nothing of it is shown before it is resumed."""
+        self.listed: int | None = None
+        """The query under which the session lists it."""
         self.ended: str | None = None
         self.asked: int | None = None
         """When it was last asked for in this session; None where it need not be asked for."""
@@ -43,12 +47,12 @@ class Held:
             if self._first:
                 self.value, self.rows = None, {} if fact.columns else None
             self.query, self.epoch, self.description = fact.query, fact.epoch, fact
-        self.live, self.suspended, self.asked = True, None, None
+        self.live, self.suspended, self.promised, self.asked = True, None, None, None
         return news
 
     def under(self, epoch: int) -> bool:
         """Whether it is under this plan."""
-        return self.epoch == epoch
+        return (self.epoch if self.promised is None else self.promised.epoch) == epoch
 
     def freeze(self, as_of: int | None, until: int) -> None:
         """The session keeps it right no longer: it stays as it was at this position."""
@@ -56,6 +60,11 @@ class Held:
             self.live = False
             if as_of is not None:
                 self.as_of, self.until = as_of, until
+
+    def lose(self, as_of: int | None, until: int) -> None:
+        """The session is over, and with it all that was said in it of what is to come."""
+        self.freeze(as_of, until)
+        self.promised = self.listed = None
 
     def apply_value(self, fact: Value) -> None:
         """The aggregate stands here."""

@@ -10,7 +10,7 @@ import itertools
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from slackwater.client.address import Address
 from slackwater.client.events import (
@@ -60,8 +60,16 @@ def microseconds() -> int:
     return time.monotonic_ns() // 1000
 
 
+Told: TypeAlias = Changed | Described | Ended | Certainty
+"""What a program may want to know."""
+
+
 class Session:
-    """All subscriptions of one client."""
+    """All subscriptions of one client.
+
+    `heard`, where given, is called with all that an event has told of them, a whole frame at once. `after`: see
+    `ClientState`.
+    """
 
     def __init__(
         self,
@@ -72,13 +80,16 @@ class Session:
         *,
         lane: str | None = None,
         elsewhere: Callable[[Subscription, str], None] | None = None,
+        after: int = 0,
+        heard: Callable[[Sequence[Told]], None] | None = None,
     ) -> None:
         self._lane = lane
         self._elsewhere = elsewhere
         self._addresses = addresses
         self._transport = transport
         self._clock = clock
-        self._state = ClientState(jitter)
+        self._state = ClientState(jitter, after=after)
+        self._heard = heard
         self._loop = asyncio.get_running_loop()
         self._refs = itertools.count(1)
         self._turn = itertools.cycle(addresses)
@@ -125,6 +136,18 @@ class Session:
         elif self._state.phase is Phase.REFUSED:
             subscription._end(Refused(self._state.shown(ref, self._clock()).why))
 
+    @property
+    def state(self) -> ClientState:
+        """What all of this stands on; to be looked at only."""
+        return self._state
+
+    @property
+    def over(self) -> str | None:
+        """Why no node will have this client any more; None while it is worth trying."""
+        if self._failure is not None:
+            return str(self._failure)
+        return self._state.why if self._state.phase is Phase.REFUSED else None
+
     def shown(self, ref: int) -> Shown:
         """What is known of a subscription."""
         return self._state.shown(ref, self._clock())
@@ -157,6 +180,7 @@ class Session:
     def _handle(self, event: Event) -> None:
         if self._closed:
             return
+        told: list[Told] = []
         try:
             for instruction in self._state.handle(event, self._clock()):
                 match instruction:
@@ -167,18 +191,21 @@ class Session:
                         self._carry(after)
                     case Changed(ref) | Described(ref) | Ended(ref) | Certainty(ref):
                         self._tell(ref, instruction)
+                        told.append(instruction)
         except ProtocolError as error:
             # What a node says of a subscription cannot be; the state knows it no better than before.
             if not isinstance(event, Received):
                 raise
             self._handle(Lost(str(error)))
+        if self._heard is not None:
+            self._heard(told)
         for ref in list(self._watched):
             watched = self._subscriptions.get(ref)
             if watched is None or not watched._look():
                 self._watched.discard(ref)
         self._set_timer()
 
-    def _tell(self, ref: int, instruction: Changed | Described | Ended | Certainty) -> None:
+    def _tell(self, ref: int, instruction: Told) -> None:
         subscription = self._subscriptions.get(ref)
         if subscription is None:
             return

@@ -63,7 +63,8 @@ class Phase(Enum):
 class ClientState:
     """All subscriptions of a client, over one connection at a time.
 
-    `jitter` gives numbers from 0 to below 1, by which waiting before a new connection is spread.
+    `jitter` gives numbers from 0 to below 1, by which waiting before a new connection is spread. `after` is a position
+    that was seen in an earlier life: nothing is shown as of an earlier one.
     """
 
     held_class: type[Held] = Held
@@ -73,6 +74,7 @@ class ClientState:
         jitter: Callable[[], float],
         encoding: Encoding = Encoding.MESSAGEPACK,
         patience: Patience = Patience(),  # noqa: B008  an immutable value
+        after: int = 0,
     ) -> None:
         self.phase = Phase.IDLE
         self.encoding = encoding
@@ -92,6 +94,7 @@ class ClientState:
         self.touched: set[int] = set()
         self._jitter = jitter
         self._patience = patience
+        self._after = after
         self._attempts = 0
         self._generations: dict[str, int] = {}
         self._why = "no connection was made yet"
@@ -125,6 +128,7 @@ class ClientState:
             case Opened() if self.phase is Phase.CONNECTING:
                 self.phase = Phase.OPENING
                 after = max((held.as_of or 0 for held in self.held.values()), default=0)
+                after = max(after, self._after)
                 self._open, self._opened, self._asked_to_open = Open(VERSION, after, now), now, now
                 out.append(Send(self._open))
             case Lost() if self.phase is not Phase.REFUSED:
@@ -140,6 +144,11 @@ class ClientState:
         as_of, until = (self.as_of, self.until) if held.live else (held.as_of, held.until)
         why = self._doubt(held, as_of, until, now)
         return held.shown(as_of, not why, why)
+
+    @property
+    def why(self) -> str:
+        """Why the last connection ended."""
+        return self._why
 
     def next_tick(self, now: int) -> int | None:
         """When a `Tick` is due; None where nothing waits for one."""
@@ -193,7 +202,7 @@ class ClientState:
         """The session, if there was one, is over."""
         self._why = why
         for held in self.held.values():
-            held.freeze(self.as_of, self.until)
+            held.lose(self.as_of, self.until)
             if held.told_certain:
                 self._frozen.add(held.ref)
         self.by_query.clear()
@@ -287,7 +296,7 @@ class ClientState:
         held = self.held.pop(ref, None)
         if held is None:
             return
-        listed = self.by_query.get(held.query, set()) if held.query is not None else set()
+        listed = self.by_query.get(held.listed, set()) if held.listed is not None else set()
         for known in (self.unanswered, self._frozen, self.touched, listed):
             known.discard(ref)
         if self.phase is Phase.OPEN and held.ended is None:
@@ -304,10 +313,10 @@ class ClientState:
         """Why what is held of a subscription cannot be relied on; empty where it can."""
         if held.ended is not None:
             return held.ended
-        if as_of is None:
-            return f"no answer has come yet: {self._standing()}"
         if held.suspended is not None:
             return held.suspended
+        if as_of is None:
+            return f"no answer has come yet: {self._standing()}"
         if now >= until:
             return f"the lease ended {(now - until) / _SECOND:.1f} s ago: {self._standing()}"
         return ""

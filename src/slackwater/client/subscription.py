@@ -75,6 +75,11 @@ class Subscription:
         return self._sql
 
     @property
+    def ref(self) -> int:
+        """The number under which the client knows it."""
+        return self._ref
+
+    @property
     def shown(self) -> Shown:
         """Everything that is known now, of one moment."""
         return self._desk.shown(self._ref) if self._last is None else self._last

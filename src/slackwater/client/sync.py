@@ -160,11 +160,17 @@ class SyncClient:
     """The client without `async`. Made by `slackwater.connect_sync`; connected when it is made."""
 
     def __init__(
-        self, urls: str | Iterable[str], *, token: str | None = None, wait: float = 5.0, patience: float = 30.0
+        self,
+        urls: str | Iterable[str],
+        *,
+        token: str | None = None,
+        wait: float = 5.0,
+        patience: float = 30.0,
+        bus: str | None = None,
     ) -> None:
         self._loop = _Loop()
         try:
-            self._client = self._loop.call(lambda: Client(urls, token=token, wait=wait, patience=patience))
+            self._client = self._loop.call(lambda: Client(urls, token=token, wait=wait, patience=patience, bus=bus))
             self._loop.wait(self._client.__aenter__())
         except BaseException:
             self._loop.stop()
@@ -218,7 +224,12 @@ class SyncClient:
 
 
 def connect_sync(
-    urls: str | Iterable[str], *, token: str | None = None, wait: float = 5.0, patience: float = 30.0
+    urls: str | Iterable[str],
+    *,
+    token: str | None = None,
+    wait: float = 5.0,
+    patience: float = 30.0,
+    bus: str | None = None,
 ) -> SyncClient:
     """A connected client for programs without `async`; use it in `with`, or close it. See `connect`."""
-    return SyncClient(urls, token=token, wait=wait, patience=patience)
+    return SyncClient(urls, token=token, wait=wait, patience=patience, bus=bus)

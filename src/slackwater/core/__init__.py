@@ -5,6 +5,7 @@ from slackwater.core.clock import Clock, ManualClock
 from slackwater.core.cost import ConstantCost, CostModel, LinearCost, UnitCost
 from slackwater.core.errors import (
     AlgebraError,
+    LogAway,
     LogCorrupt,
     LogError,
     LogLocked,
@@ -79,6 +80,7 @@ __all__ = [
     "Interval",
     "Key",
     "LinearCost",
+    "LogAway",
     "LogCorrupt",
     "LogError",
     "LogLocked",

@@ -12,7 +12,8 @@ A message says what was expected, what came and what to do about it.
     ├── LogError                 the log
     │   ├── LogCorrupt           stored bytes are not what was written
     │   ├── LogLocked            another process writes this log
-    │   └── PositionGone         asked for what retention has dropped, or what is not written yet
+    │   ├── PositionGone         asked for what retention has dropped, or what is not written yet
+    │   └── LogAway              the servers of a log elsewhere do not answer
     ├── StoreError               what is kept of the log: latest, history, quarantine
     ├── ProtocolError            a message between client and node that cannot be understood
     ├── StatisticsError          summaries that do not fit together, or a statistics file that cannot be read
@@ -76,6 +77,10 @@ class LogLocked(LogError):
 
 class PositionGone(LogError):
     """A position outside what the log holds now."""
+
+
+class LogAway(LogError):
+    """The servers that keep the log do not answer; they may, later."""
 
 
 class StatisticsError(SlackwaterError):

@@ -4,6 +4,7 @@ Most registrations of a host are looked at once, when they come. So a query is k
 object when somebody asks for it; whoever works with it, an operator, has made its own.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
@@ -25,13 +26,16 @@ class Registrations:
     def __init__(self) -> None:
         self.all: dict[int, Registration] = {}
         self._tables: dict[int, str] = {}
+        self._texts: Counter[tuple[HostKind, str]] = Counter()
         self._encoded: dict[int, msgspec.Raw] = {}
         """Each with its query, as it is written down."""
 
     def add(self, one: Registration, query: StandingQuery) -> None:
         """Keep one, in the place of an earlier one of its number."""
         number = one.number
+        self.pop(number)
         self.all[number] = one
+        self._texts[one.host, one.text] += 1
         self._tables[number] = query.table
         plain = (
             number,
@@ -50,7 +54,16 @@ class Registrations:
         """Keep it no longer."""
         self._tables.pop(number, None)
         self._encoded.pop(number, None)
-        return self.all.pop(number, None)
+        known = self.all.pop(number, None)
+        if known is not None:
+            self._texts[known.host, known.text] -= 1
+            if not self._texts[known.host, known.text]:
+                del self._texts[known.host, known.text]
+        return known
+
+    def has(self, host: HostKind, text: str) -> bool:
+        """Whether a host keeps a query of this text."""
+        return (host, text) in self._texts
 
     def query(self, number: int) -> StandingQuery:
         """The query of one that is there."""
@@ -73,6 +86,7 @@ class Registrations:
             number, owner, name, text, position, epoch, host, table, _ = _DECODER.decode(body)
             made.all[number] = Registration(number, owner, name, text, Position(position), epoch, HostKind(host))
             made._tables[number] = table
+            made._texts[HostKind(host), text] += 1
             made._encoded[number] = body
         return made
 

@@ -32,6 +32,8 @@ from slackwater.log import disk
 _MAGIC = b"SWSAID01"
 _SAID = "said"
 _ANSWERS = "answers"
+_LOOKS = 200
+"""Of so many looks in vain one is for whether the next file has been there and is gone."""
 
 
 class Cut(msgspec.Struct, frozen=True):
@@ -69,6 +71,7 @@ class SaidReader:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.replica = _latest(folder)
+        self._in_vain = 0
 
     def catch_up(self) -> None:
         """Take in all that has been said."""
@@ -78,7 +81,8 @@ class SaidReader:
     def next(self) -> Publication | None:
         """What was said after the replica's position, once it has been."""
         found = read_said(self.folder, self.replica.position)
-        if found is None:
+        self._in_vain = 0 if found is not None else self._in_vain + 1
+        if self._in_vain % _LOOKS == 1:
             starts = said_starts(self.folder)
             if starts and starts[0] > self.replica.position:
                 raise PositionGone(

@@ -1,7 +1,7 @@
 """A client in the simulation: the real state, a program that subscribes, and what that program has been told."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
 
@@ -40,17 +40,18 @@ class SimulatedClient:
         schedule: Schedule,
         random: Random,
         network: Network,
-        nodes: list[SimulatedNode],
+        nodes: Sequence[SimulatedNode],
         encoding: Encoding,
         state_class: type[ClientState],
         invariants: Invariants,
         happened: Counter[str],
         note: Callable[[str, object], None],
+        after: int = 0,
     ) -> None:
         self.name = name
         self.encoding = encoding
         self.clock = SkewedClock(random.randrange(10**12), 1 + random.uniform(-1e-4, 1e-4))
-        self.state = state_class(random.random, encoding, PATIENCE)
+        self.state = state_class(random.random, encoding, PATIENCE, after)
         self.program = Program(name, self.clock)
         self.wanted: dict[int, str] = {}
         self._schedule = schedule
@@ -129,7 +130,7 @@ class SimulatedClient:
     def _connect(self, attempt: int) -> None:
         if attempt != self._attempt:
             return
-        others = [node for node in self._nodes if node is not self._node]
+        others = [node for node in self._nodes if node is not self._node] or self._nodes
         before, self._node = self._node, self._random.choice(others)
         node = self._node
         if before is not None:

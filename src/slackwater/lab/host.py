@@ -102,6 +102,16 @@ class PlainHost(Host):
             return Answer(number, Position(kept.changed), kept.said)
         return Answer(number, Position(kept.changed), None, self._batch([self._rows[key] for key in kept.inside]))
 
+    def keys(self) -> list[Key]:
+        """The keys of the rows that there are."""
+        return [*self._rows]
+
+    def last_of(self, source: str) -> tuple[int, int]:
+        """The latest event time, and the greatest sequence number of a source."""
+        ranks = self._ranks.values()
+        times = [time for time, _, _ in ranks]
+        return max(times, default=0), max((sequence for _, who, sequence in ranks if who == source), default=-1)
+
     def snapshot(self) -> bytes:
         """The whole state."""
         kept = [(number, one.query, one.inside, one.said, one.changed) for number, one in self._kept.items()]

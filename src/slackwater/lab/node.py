@@ -59,6 +59,8 @@ class SimulatedNode:
         self.up = False
         self.stood: dict[int, tuple[list[int], list[int]]] = {}
         """For each generation, when it reached which position."""
+        self.down: list[int] = []
+        """When it stopped, when it started again, and so on."""
         self.lagging_until = 0
         self.appends_lost = 0.0
         self.links: dict[int, tuple[Link, SimulatedClient]] = {}
@@ -81,6 +83,8 @@ class SimulatedNode:
         """Begin a life: from the last snapshot if there is one, and from there to the end of the log."""
         self.generation += 1
         self.up = True
+        if len(self.down) % 2 == 1:
+            self.down.append(self._schedule.now)
         self.engine = self._make_engine()
         self.stood[self.generation] = ([], [])
         if self._snapshot is not None:
@@ -98,6 +102,7 @@ class SimulatedNode:
         self._note(self.name, "is killed" + (" and its snapshot is lost" if forget else ""))
         self._happened["restart from scratch" if forget or self._snapshot is None else "restart from a snapshot"] += 1
         self.up = False
+        self.down.append(self._schedule.now)
         self._wake = None
         if forget:
             self._snapshot = None
@@ -132,6 +137,12 @@ class SimulatedNode:
         times, positions = self.stood[generation]
         place = bisect_right(times, time) - 1
         return positions[place] if place >= 0 else 0
+
+    def stood_at(self, time: int) -> int | None:
+        """Where this node stood at a time; None where it was not running."""
+        if self.down and bisect_right(self.down, time) % 2 == 1:
+            return None
+        return max(self.position_at(generation, time) for generation in self.stood)
 
     def _stands(self) -> None:
         times, positions = self.stood[self.generation]

@@ -7,9 +7,11 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
 
+from slackwater.lab.clock import Schedule
 from slackwater.lab.invariants import Violation
 from slackwater.lab.world import Setting, World
 
@@ -31,21 +33,50 @@ class Report:
     """How often each kind of fault and of state was met."""
 
 
+class Playable(Protocol):
+    """A world of any kind."""
+
+    schedule: Schedule
+    happened: Counter[str]
+
+    @property
+    def changes(self) -> int:
+        """How much of the data has changed."""
+        ...
+
+    @property
+    def checks(self) -> int:
+        """How many different things that were shown have been compared with the truth."""
+        ...
+
+    def run(self) -> None:
+        """Let everything happen."""
+        ...
+
+
+Note: TypeAlias = Callable[[int, str, object], None]
+
+
 def run(seed: int, setting: Setting | None = None, trace: list[str] | None = None) -> Report:
     """Simulate a world; with a list for the trace, write what happens into it."""
+    return play(seed, lambda note: World(seed, setting or Setting(), note), trace)
+
+
+def play(seed: int, make: Callable[[Note | None], Playable], trace: list[str] | None = None) -> Report:
+    """Simulate a world of any kind."""
 
     def note(now: int, who: str, what: object) -> None:
         if trace is not None:
             trace.append(f"{now / 1e6:10.6f}  {who:10}  {_ADDRESS.sub('<encoded rows>', str(what))}")
 
-    world = World(seed, setting or Setting(), None if trace is None else note)
+    world = make(None if trace is None else note)
     violation = None
     try:
         world.run()
     except Violation as found:
         violation = f"at {world.schedule.now / 1e6:.6f} s: {found}"
         note(world.schedule.now, "VIOLATION", found)
-    return Report(seed, violation, world.changes, world.invariants.checks, world.happened)
+    return Report(seed, violation, world.changes, world.checks, world.happened)
 
 
 def traced(seed: int, setting: Setting | None = None) -> Iterator[str]:

@@ -100,6 +100,12 @@ class Truth:
         assert value is None or isinstance(value, float)
         return value
 
+    def column(self, name: str, position: int) -> dict[Key, float]:
+        """What stands in a column of numbers, by key, where it is not null."""
+        place = self.table.index(name)
+        cells = {self.table.key_of(row): row[place] for row in self._rows(position)}
+        return {key: cell for key, cell in cells.items() if isinstance(cell, float)}
+
     def rows(self, query: Selection, position: int) -> dict[Row, Row]:
         """The true rows of a selection, by key."""
         if (query, position) not in self._answers:

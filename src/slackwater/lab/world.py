@@ -93,6 +93,11 @@ class World:
             for nth in range(setting.clients)
         ]
 
+    @property
+    def checks(self) -> int:
+        """How many different things that were shown have been compared with the truth."""
+        return self.invariants.checks
+
     def note(self, who: str, what: object) -> None:
         """Write into the trace, if there is one."""
         if self._noted is not None:

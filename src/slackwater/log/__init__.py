@@ -1,12 +1,14 @@
 """The one ordered, durable input: the contract in `base`, what stands in a log in `records`.
 
-`LocalLog` keeps segments in a folder, `MemoryLog` is its twin for tests. `verify` and `inspect` look at a folder.
+`LocalLog` keeps segments in a folder, `JetStreamLog` (in `jetstream`, with the nats extra) blocks in a stream,
+`MemoryLog` is their twin for tests. `open_log` chooses by address. `verify` and `inspect` look at a folder.
 """
 
 from slackwater.log.base import Entry, Log
 from slackwater.log.catalog import Catalog
 from slackwater.log.local import LocalLog
 from slackwater.log.memory import MemoryLog, MemoryStore
+from slackwater.log.opening import open_log
 from slackwater.log.records import (
     Quarantined,
     Record,
@@ -50,5 +52,6 @@ __all__ = [
     "decode",
     "encode",
     "inspect",
+    "open_log",
     "verify",
 ]

@@ -31,6 +31,7 @@ from slackwater.hosting.publication import SaidStep, encode_steps
 from slackwater.hosting.said import said_starts
 from slackwater.hosting.snapshots import Snapshot, SnapshotFolder
 from slackwater.hosting.steps import Registration, Step
+from slackwater.log.opening import shown
 from slackwater.pipeline.sharding import BUCKETS, Sharding, since
 from slackwater.pipeline.source import opened
 from slackwater.processing.base import Notifications
@@ -176,7 +177,9 @@ class Shard:
                     return restored[0]
         first = opened(task.log).start
         if first > 0:
-            raise StoreError(f"the log at {task.log} begins at {first} and no snapshot in {self._folder} can be used")
+            raise StoreError(
+                f"the log at {shown(task.log)} begins at {first} and no snapshot in {self._folder} can be used"
+            )
         return QueryEngine(_nothing)
 
     def _catch_up(self, engine: QueryEngine, task: ShardTask) -> None:

@@ -43,7 +43,7 @@ from pyspark.sql.types import StructType
 
 from slackwater.core.errors import LogError, PositionGone, SchemaError
 from slackwater.core.types import Position
-from slackwater.log import Entry, LocalLog, Quarantined, Record, RecordKind, Updates, encode
+from slackwater.log import Entry, Log, Quarantined, Record, RecordKind, Updates, encode, open_log
 from slackwater.log.records import Stored
 from slackwater.pipeline.columns import aligned, stored_updates, with_positions
 
@@ -183,9 +183,9 @@ def register(session: SparkSession) -> None:
 
 
 @lru_cache(maxsize=8)
-def opened(path: str) -> LocalLog:
-    """The log in this folder, kept open by the process: opening one reads the heads of all its segments."""
-    return LocalLog(path, read_only=True)
+def opened(path: str) -> Log:
+    """The log in this folder, or on a bus, kept open by the process: opening one reads the heads of its segments."""
+    return open_log(path, read_only=True)
 
 
 def _partitions(start: int, end: int) -> list[InputPartition]:

@@ -26,6 +26,7 @@ from slackwater.core.types import Position
 from slackwater.hosting.publication import Publication, SaidStep, decode_steps, merged_steps
 from slackwater.hosting.said import Cut, SaidWriter
 from slackwater.hosting.steps import Step
+from slackwater.log.opening import on_a_bus, shown
 from slackwater.pipeline.sharding import Sharding, Shardings, balanced, check_operators, since
 from slackwater.pipeline.shards import ShardReport, ShardTask, snapshots_of
 from slackwater.pipeline.source import opened
@@ -93,7 +94,8 @@ class SparkHost:
         progress: Callable[[Progress], None] | None = None,
     ) -> None:
         check_operators()
-        self._log, self._folder = Path(log).absolute(), Path(folder).absolute()
+        self._log = str(log) if on_a_bus(log) else str(Path(log).absolute())
+        self._folder = Path(folder).absolute()
         self._runner = run
         self._max_rows, self._snapshot_rows = max_rows, snapshot_rows
         self._progress = progress
@@ -143,7 +145,7 @@ class SparkHost:
         if cut is None:
             if self.sharding.shards != self._wanted:
                 self._shardings.add(Sharding.even(self.sharding.epoch + 1, self.position, self._wanted))
-            end = min(int(opened(str(self._log)).end), self.position + self._max_rows)
+            end = min(int(opened(self._log).end), self.position + self._max_rows)
             cut = Cut(self.position, end, self.sharding.epoch)
         if cut.end <= self.position:
             return False
@@ -200,16 +202,16 @@ class SparkHost:
     # ---- beginning
 
     def _check_log(self) -> None:
-        log = opened(str(self._log))
+        log, where = opened(self._log), shown(self._log)
         if self.position > log.end:
             raise StoreError(
-                f"{self._folder} stands at position {self.position}, but the log at {self._log} ends at {log.end}: "
-                f"they do not belong together"
+                f"{self._folder} stands at position {self.position}, but the log at {where} ends at {log.end}: they do "
+                f"not belong together"
             )
         if self.position < log.start:
             raise PositionGone(
-                f"{self._folder} stands at position {self.position}, but the log at {self._log} now starts at "
-                f"{log.start}: what lies between was dropped; use a new folder"
+                f"{self._folder} stands at position {self.position}, but the log at {where} now starts at {log.start}: "
+                f"what lies between was dropped, and without it the rows are not known"
             )
 
     # ---- the job
@@ -219,7 +221,7 @@ class SparkHost:
         self._warm = time.monotonic()
         shardings = [one for one in self._shardings.all if one.epoch <= cut.sharding]
         counted = tuple(since(shardings, self._oldest_needed()))
-        task = ShardTask(str(self._log), str(self._folder), cut.start, cut.end, counted, snapshot)
+        task = ShardTask(self._log, str(self._folder), cut.start, cut.end, counted, snapshot)
         numbers = list(range(shardings[-1].shards))
         for attempt in range(1, TRIES + 1):
             try:

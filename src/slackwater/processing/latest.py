@@ -101,6 +101,16 @@ class LatestTable:
             column.valid[slot] = True
         return slot
 
+    @property
+    def latest_time(self) -> int:
+        """The latest event time of any key, 0 where there is none."""
+        return int(self._times[self._ranked].max(initial=0))
+
+    def last_sequence(self, source: str) -> int:
+        """The greatest sequence number among the keys whose last update is of a source; -1 where there is none."""
+        mine = self._ranked & (self._from == self._sources.get(source, -1))
+        return int(self._sequences[mine].max(initial=-1))
+
     def take(self, slots: Integers) -> tuple[Flags, pa.RecordBatch]:
         """Which of these slots have a row, and their rows."""
         if len(slots) and not 0 <= slots.min() <= slots.max() < len(self._index):

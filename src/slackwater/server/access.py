@@ -45,7 +45,12 @@ def caller(request: HTTPConnection, store: Store, scope: Scope) -> Caller:
         raise Refusal(
             HTTPStatus.UNAUTHORIZED, "unauthorized", "send the header Authorization: Bearer and a token", _BEARER
         )
-    token = store.check_token(text.strip())
+    return by_token(text.strip(), store, scope)
+
+
+def by_token(text: str, store: Store, scope: Scope) -> Caller:
+    """Whose token this is, if it is good for what the scope says; a refusal otherwise."""
+    token = store.check_token(text)
     if token is None:
         raise Refusal(HTTPStatus.UNAUTHORIZED, "unauthorized", "the token is not known, or was revoked", _BEARER)
     if not token.allows(scope):

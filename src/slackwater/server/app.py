@@ -34,8 +34,9 @@ _SENTENCES = {
 }
 
 
-def make_app(node: Node, failed: Callable[[], None] = lambda: None) -> Starlette:
+def make_app(node: Node, failed: Callable[[], None] = lambda: None, live: Live | None = None) -> Starlette:
     """The application of an open node; `failed` is called when the node cannot go on. The node ends with it."""
+    live = live or Live(node)
     service = Service(
         node,
         Evaluator(node.settings.limits),
@@ -55,7 +56,6 @@ def make_app(node: Node, failed: Callable[[], None] = lambda: None) -> Starlette
             await node.stop()
             service.queries.shutdown(cancel_futures=True)
 
-    live = Live(node)
     routes = [Route(one.path, _endpoint(one, service), methods=[one.method]) for one in OPERATIONS]
     by_path: dict[str, list[Route]] = {}
     for route in routes:

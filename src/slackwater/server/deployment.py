@@ -8,6 +8,9 @@ port = 8400
 [followers.edge]                 # more nodes, which follow it
 port = 8401
 
+[aggregators.near]               # nodes that hold items of others, see aggregator.configuration
+port = 8402
+
 [pipeline]                       # Spark: latest, history, quarantine
 out = "kept"
 
@@ -41,6 +44,10 @@ class ServerPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     node_name: str | None = None
     snapshot_every: Annotated[int, Meta(ge=1)] = 1_000_000
     lease: Annotated[float, Meta(ge=0.1, le=3600)] = 5.0
+    log: str | None = None
+    """A stream for the log, as nats://host:4222/name; of a server, not of a follower."""
+    nats: str | None = None
+    nats_name: str | None = None
 
 
 class PipelinePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -91,6 +98,8 @@ class Deployment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     pipeline: PipelinePart | None = None
     spark: SparkPart | None = None
     feeds: dict[str, FeedPart] = {}
+    aggregators: dict[str, dict[str, Any]] = {}
+    """What stands in them is checked by `aggregator.configuration`."""
 
 
 def read_deployment(path: Path) -> Deployment:
@@ -108,17 +117,21 @@ def read_deployment(path: Path) -> Deployment:
         deployment = msgspec.convert(content, Deployment)
     except msgspec.ValidationError as error:
         raise SlackwaterError(f"{path} is not a deployment: {error}") from None
-    for name in (*deployment.followers, *deployment.feeds):
+    for name in (*deployment.followers, *deployment.feeds, *deployment.aggregators):
         if not name.replace("-", "").replace("_", "").isalnum():
             raise SlackwaterError(f"{path}: {name!r} is used for a folder and must be letters, digits, - and _")
-    names = ["server", "pipeline", "spark", *deployment.followers, *deployment.feeds]
+    names = ["server", "pipeline", "spark", *deployment.followers, *deployment.feeds, *deployment.aggregators]
     taken = {name for name in names if names.count(name) > 1}
-    folders = ["server", *deployment.followers]
+    folders = ["server", *deployment.followers, *deployment.aggregators]
     folders += [] if deployment.pipeline is None else [deployment.pipeline.out]
     folders += [] if deployment.spark is None else [deployment.spark.folder]
     taken |= {name for name in folders if folders.count(name) > 1}
     if taken:
         raise SlackwaterError(f"{path}: {', '.join(sorted(taken))} is the name of two things; each needs its own")
+    if any(part.log is not None for part in deployment.followers.values()):
+        raise SlackwaterError(f"{path}: a follower follows the log of the server; only [server] has a log")
+    if deployment.server.log is not None and deployment.pipeline is not None:
+        raise SlackwaterError(f"{path}: the pipeline reads a log in files; leave out log of [server], or [pipeline]")
     for name, feed in deployment.feeds.items():
         if (feed.generator is None) == (feed.file is None):
             raise SlackwaterError(f"{path}: feed {name} needs a generator or a file, and only one of them")

@@ -31,6 +31,14 @@ class NodeEngine(QueryEngine):
         """All that has been said of a query that is registered."""
         return self.host.answer(number)
 
+    # ---- what may be done with tables
+
+    def check_rows(self, table: str) -> None:
+        """Refuse rows for a table that is filled in another way; here every table takes rows."""
+
+    def check_question(self, tables: Iterable[str]) -> None:
+        """Refuse to answer a question about tables whose rows are not exact; here they are."""
+
     # ---- steps as events
 
     def events(self, entries: Iterable[Entry]) -> Iterator[list[Event]]:

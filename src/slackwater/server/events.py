@@ -6,7 +6,8 @@ Design
 
     1.  The records of the log are reported in order: first `QueryRegistered` and `QueryUnregistered` for the
         registrations among the records of a step, then one `Applied` for the step, also when it has nothing to say.
-        A step is what the host applied at once; nothing else may happen in between.
+        A step is what the host applied at once; nothing else may happen in between, save that a query which begins in
+        it may be suspended from its beginning.
     2.  Connections have numbers that are never used twice while the node runs. After `Closed`, or after an
         instruction to close, nothing more is reported of a connection.
     3.  Between `Blocked` and `Writable` the connection takes no more. (What is sent nevertheless, a farewell, may be
@@ -116,12 +117,38 @@ class Doubted:
 
 
 @dataclass(frozen=True, slots=True)
+class QueriesSuspended:
+    """The guarantee of these queries does not hold for now, and why; said again where the reason is another."""
+
+    numbers: tuple[int, ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueriesResumed:
+    """It holds again, as of where the engine stands."""
+
+    numbers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time has passed. To be sent about when `ServerState.next_tick` says, at the latest a second after."""
 
 
 Event: TypeAlias = (
-    Connected | Received | Blocked | Writable | Closed | Applied | QueryRegistered | QueryUnregistered | Doubted | Tick
+    Connected
+    | Received
+    | Blocked
+    | Writable
+    | Closed
+    | Applied
+    | QueryRegistered
+    | QueryUnregistered
+    | QueriesSuspended
+    | QueriesResumed
+    | Doubted
+    | Tick
 )
 
 

@@ -1,4 +1,4 @@
-"""The live connection: a WebSocket whose messages go to the sessions, and whose sessions' messages go out.
+"""The live connection: whose messages go to the sessions, and whose sessions' messages go out; here by WebSocket.
 
 One connection has one task, the one that reads. What is to be sent is put into its bounded buffer at once by whoever
 has it (`dissemination.transports`), so nothing here waits for a slow reader.
@@ -12,7 +12,7 @@ from starlette.websockets import WebSocket
 from slackwater.core.errors import ProtocolError
 from slackwater.dissemination.encoding import Encoding, decode_from_client
 from slackwater.dissemination.messages import Subscribe
-from slackwater.dissemination.transports import Carried, Closed, How, Limits
+from slackwater.dissemination.transports import Carried, Closed, Connection, How, Limits
 from slackwater.dissemination.transports.asgi import AsgiSocket
 from slackwater.dissemination.transports.socket import WebSocketConnection
 from slackwater.server.access import Caller, caller
@@ -31,7 +31,7 @@ _GRACE = 2.0
 class _Port:
     """A connection as the sessions see it."""
 
-    def __init__(self, connection: WebSocketConnection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self.closing: asyncio.Task[None] | None = None
 
@@ -50,24 +50,27 @@ class _Port:
 
 
 class Live:
-    """The WebSocket endpoint of a node."""
+    """The live connections of a node, and its WebSocket endpoint."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
         limits = node.settings.limits
-        self._limits = Limits(message=limits.unsent, hold_back=limits.outgoing, unsent=limits.unsent, grace=_GRACE)
+        self.limits = Limits(message=limits.unsent, hold_back=limits.outgoing, unsent=limits.unsent, grace=_GRACE)
 
     async def endpoint(self, socket: WebSocket) -> None:
         """Serve one connection until it ends."""
         try:
             who = self._admitted(socket)
-            sessions = self._lane(socket)
+            sessions = self.lane(socket.query_params.get("host"))
             encoding, subprotocol = _encoding(socket)
         except (Refusal, Busy) as error:
             await socket.send_denial_response(answer(error))
             return
         await socket.accept(subprotocol)
-        connection = WebSocketConnection(AsgiSocket(socket), self._limits)
+        await self.serve(WebSocketConnection(AsgiSocket(socket), self.limits), who, encoding, sessions)
+
+    async def serve(self, connection: Connection, who: Caller, encoding: Encoding, sessions: Sessions) -> None:
+        """Serve a connection of somebody who may have one, in one of the lanes, until it ends."""
         port = _Port(connection)
         principal = Principal(who.name, may_register=self._node.writable)
         number = sessions.connected(port, principal, encoding, who.token)
@@ -79,9 +82,9 @@ class Live:
                 await port.closing
             await connection.close()
 
-    def _lane(self, socket: WebSocket) -> Sessions:
+    def lane(self, host: str | None) -> Sessions:
         """The sessions of the host that is asked for; of whichever most queries are kept by, unless it says."""
-        asked = socket.query_params.get("host", self._node.settings.placement.default.value)
+        asked = self._node.settings.placement.default.value if host is None else host
         found = next((sessions for host, sessions in self._node.lanes.items() if host.value == asked), None)
         if found is None:
             known = ", ".join(host.value for host in self._node.lanes)
@@ -90,15 +93,19 @@ class Live:
 
     def _admitted(self, socket: WebSocket) -> Caller:
         who = caller(socket, self._node.store, Scope.READ)
+        self.check_room(who)
+        return who
+
+    def check_room(self, who: Caller) -> None:
+        """Refuse one connection more than are allowed."""
         lanes, limits = self._node.lanes.values(), self._node.settings.limits
         own = sum(sessions.of_token(who.token) for sessions in lanes)
         if sum(map(len, lanes)) >= limits.connections or own >= limits.connections_a_token:
             raise Busy("there are as many connections as are allowed; come again later, or to another node")
         if not self._node.ready:
             raise Busy("the node is not ready; come again in a moment")
-        return who
 
-    async def _read(self, connection: WebSocketConnection, sessions: Sessions, number: int, encoding: Encoding) -> None:
+    async def _read(self, connection: Connection, sessions: Sessions, number: int, encoding: Encoding) -> None:
         wanted = bytes if encoding is Encoding.MESSAGEPACK else str
         try:
             while True:

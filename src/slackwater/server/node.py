@@ -19,13 +19,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from slackwater.core.clock import Clock
-from slackwater.core.errors import LogError, SlackwaterError
+from slackwater.core.errors import LogAway, LogError, SlackwaterError
 from slackwater.core.hosts import HostKind, Placement
 from slackwater.core.types import Position
 from slackwater.hosting.snapshots import Snapshot, SnapshotFolder
 from slackwater.hosting.steps import Registration
 from slackwater.intake import MEMORY_FILE
-from slackwater.log import LocalLog, Registered
+from slackwater.log import Entry, Registered, open_log
+from slackwater.log.opening import on_a_bus, shown
 from slackwater.server.engine import NodeEngine
 from slackwater.server.events import Append, Applied, Event, Tick
 from slackwater.server.lanes import NodeLane, Routing
@@ -36,6 +37,7 @@ from slackwater.server.sessions import Sessions
 from slackwater.server.spark_lane import SparkLane
 from slackwater.server.state import ServerState
 from slackwater.server.store import STORE_FILE, Store
+from slackwater.server.upstreams import Upstream
 from slackwater.server.writing import Change, Result, Target, WriteQueue
 from slackwater.wallclock import WallClock
 
@@ -44,6 +46,10 @@ _report = logging.getLogger("slackwater.server")
 SNAPSHOT_EVERY = 1_000_000
 FOLLOW_SECONDS = 0.01
 """How often a node looks at a log that another process writes."""
+AWAY_SECONDS = 0.5
+"""How soon it looks again at a log whose servers did not answer."""
+ROWS_AHEAD = 50_000
+"""Rows that are fetched at a time from a log elsewhere."""
 UPKEEP_SECONDS = 1.0
 SETTLED_QUERIES = 1_000
 """So many more queries make the collector of garbage look at a lot that stays: then it is told so."""
@@ -51,14 +57,19 @@ SETTLED_QUERIES = 1_000
 
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
-    """Where a node lives and how it behaves. `follow` is a log that another process writes."""
+    """Where a node lives and how it behaves.
+
+    `follow` is a log that another process writes: a folder, or a stream on a bus (`nats://host:4222/name`). `stream`
+    is one on a bus that this node writes, instead of the folder `log`.
+    """
 
     folder: Path
     name: str = "node"
-    follow: Path | None = None
+    follow: Path | str | None = None
     snapshot_every: int = SNAPSHOT_EVERY
     rules: Rules = field(default_factory=Rules)
     limits: ServerLimits = field(default_factory=ServerLimits)
+    stream: str | None = None
     spark: Path | None = None
     """The folder in which a Spark host says what the queries that it keeps have to say."""
     placement: Placement = field(default_factory=Placement)
@@ -68,22 +79,33 @@ class NodeSettings:
             raise SlackwaterError("queries are to be kept by Spark, but no Spark host was named")
 
     @property
-    def log(self) -> Path:
-        """The folder of the log."""
-        return self.folder / "log" if self.follow is None else self.follow
+    def log(self) -> Path | str:
+        """Where the log is."""
+        return self.follow or self.stream or self.folder / "log"
+
+    @property
+    def memory(self) -> Path:
+        """What the intake remembers: beside a log on this machine, in the node's folder otherwise."""
+        return (self.folder if isinstance(self.log, str) else self.log) / MEMORY_FILE
 
 
 class Node:
     """A running node; made by opening its folder, which takes as long as the replay takes."""
 
-    def __init__(self, settings: NodeSettings, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        settings: NodeSettings,
+        clock: Clock | None = None,
+        make_engine: Callable[[], NodeEngine] = NodeEngine,
+    ) -> None:
         self.settings = settings
         self.clock = clock or WallClock()
-        self.engine = NodeEngine()
+        self._make_engine = make_engine
+        self.engine = make_engine()
         self.snapshots = SnapshotFolder(settings.folder / "snapshots")
         self.snapshot_position = Position(0)
         self.rates = Rates()
-        self.log = LocalLog(settings.log, read_only=settings.follow is not None)
+        self.log = open_log(settings.log, read_only=settings.follow is not None)
         try:
             self.store = Store(settings.folder / STORE_FILE)
             try:
@@ -104,9 +126,8 @@ class Node:
         self.spark: SparkLane | None = None
         if settings.spark is not None:
             rules = replace(settings.rules, host=HostKind.SPARK)
-            self.spark = SparkLane(
-                settings.spark, settings.name, self.generation, rules, self.routing, self._append, lambda: self.log.end
-            )
+            who, append = (settings.name, self.generation), self._append
+            self.spark = SparkLane(settings.spark, *who, rules, self.routing, append, lambda: self.engine.position)
             self.lanes[HostKind.SPARK] = self.spark.sessions
         self.failure: BaseException | None = None
         self._writing: WriteQueue | None = None
@@ -122,7 +143,7 @@ class Node:
     def _restore(self) -> int:
         """Become the latest sound snapshot; returns the generation that took it."""
         for snapshot in self.snapshots.read(self.log.start, self.log.end):
-            engine = NodeEngine()
+            engine = self._make_engine()
             try:
                 generation = engine.restore(snapshot.state)
             except (SlackwaterError, ValueError, KeyError, TypeError) as error:
@@ -135,8 +156,8 @@ class Node:
             return generation
         if self.log.start > 0:
             raise LogError(
-                f"the log at {self.log.path} begins at position {self.log.start} and there is no sound snapshot from "
-                f"then on in {self.snapshots.folder}; put a snapshot back from a copy"
+                f"the log at {shown(self.settings.log)} begins at position {self.log.start} and there is no sound "
+                f"snapshot from then on in {self.snapshots.folder}; put a snapshot back from a copy"
             )
         return 0
 
@@ -156,6 +177,10 @@ class Node:
         return self.settings.follow is None
 
     @property
+    def _afar(self) -> bool:
+        return on_a_bus(self.settings.log)
+
+    @property
     def ready(self) -> bool:
         """Whether requests can be answered."""
         return bool(self._tasks) and self.failure is None
@@ -170,18 +195,22 @@ class Node:
         """How many requests that was for."""
         return 0 if self._writing is None else self._writing.changes
 
+    def upstreams(self) -> list[Upstream]:
+        """Where the rows of this node come from, if not from those who send them."""
+        return []
+
     def start(self, failed: Callable[[], None]) -> None:
         """Begin to work, on the running event loop; `failed` is called if the node cannot go on."""
         for event in self.engine.registered():
             self.sessions.handle(event)
         self.sessions.handle(Applied(self.engine.nothing()))
-        work = [self._follow(), self.sessions.run(Tick()), self._keep_up()]
+        work = [self._follow_from_afar() if self._afar else self._follow(), self.sessions.run(Tick()), self._keep_up()]
         if self.spark is not None:
             self.spark.start()
             work += self.spark.work()
         if self.writable:
-            memory = self.settings.log / MEMORY_FILE
-            self._writing = WriteQueue(self.log, self.clock, memory, self.settings.limits.pending_rows, self._more.set)
+            pending, memory = self.settings.limits.pending_rows, self.settings.memory
+            self._writing = WriteQueue(self.log, self.clock, memory, pending, self._more.set)
             work.append(self._writing.run())
 
         def over(task: asyncio.Task[None]) -> None:
@@ -207,7 +236,10 @@ class Node:
             task.cancel()
         await asyncio.gather(*self._tasks, *self._appending, return_exceptions=True)
         if self.failure is None:
-            self._catch_up()
+            try:
+                self._catch_up()
+            except LogAway as error:
+                _report.warning("the last of the log is not in the snapshot: %s", error)
             self.take_snapshot()
             self.store.keep_registrations(self.engine.registrations.values(), self.engine.position)
         self.close()
@@ -267,6 +299,35 @@ class Node:
             else:
                 await asyncio.sleep(FOLLOW_SECONDS)
 
+    async def _follow_from_afar(self) -> None:
+        """The same with a log on a bus: asking it takes time, in which others go on, and may fail for a while."""
+        while True:
+            self._more.clear()
+            try:
+                end = await asyncio.to_thread(lambda: self.log.end)
+                if end > self.engine.position:
+                    for events in self.engine.events(await asyncio.to_thread(self._fetch, end)):
+                        self._told(events)
+                        await asyncio.sleep(0)
+                    continue
+            except LogAway as error:
+                _report.warning("%s", error)
+                await asyncio.sleep(AWAY_SECONDS)
+            if self.writable:
+                await self._more.wait()
+            else:
+                await asyncio.sleep(FOLLOW_SECONDS)
+
+    def _fetch(self, end: Position) -> list[Entry]:
+        start = self.engine.position
+        return list(self.log.read(start, Position(min(end, start + ROWS_AHEAD))))
+
+    async def log_span(self) -> tuple[Position, Position]:
+        """Where the log starts and ends."""
+        if self._afar and not self.writable:
+            return await asyncio.to_thread(lambda: (self.log.start, self.log.end))
+        return self.log.start, self.log.end
+
     def _catch_up(self) -> None:
         for events in self.engine.events(self.log.read(self.engine.position)):
             self._told(events)
@@ -294,7 +355,8 @@ class Node:
                 [
                     record
                     for record in instruction.records
-                    if not isinstance(record, Registered) or tables.find(record.table) is not None
+                    if not isinstance(record, Registered)
+                    or (tables.find(record.table) is not None and not self._in_the_log(record))
                 ]
             )
 
@@ -302,6 +364,11 @@ class Node:
             await self.change(change, len(instruction.records))
         except SlackwaterError as error:
             _report.warning("registrations could not be appended: %s", error)
+
+    def _in_the_log(self, record: Registered) -> bool:
+        """Whether another host has yet to say that it keeps a query which the log has given it already."""
+        host = HostKind(record.host)
+        return host is not HostKind.NODE and self.engine.has(host, record.text)
 
     # ---- upkeep
 

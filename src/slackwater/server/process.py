@@ -17,6 +17,8 @@ STOP_SECONDS = 20.0
 class ServerProcess:
     """`slackwater serve FOLDER …` in a process of its own; what it reports goes to the file `reports`."""
 
+    command = "serve"
+
     def __init__(self, folder: Path, *arguments: str, port: int = 0) -> None:
         self.folder = folder
         self.arguments = arguments
@@ -29,7 +31,7 @@ class ServerProcess:
         """Start it and wait until it listens."""
         (self.folder / STATE_FILE).unlink(missing_ok=True)
         self._file = self.reports.open("ab")
-        command = [sys.executable, "-m", "slackwater", "serve", str(self.folder), "--port", str(self.port)]
+        command = [sys.executable, "-m", "slackwater", self.command, str(self.folder), "--port", str(self.port)]
         self._process = subprocess.Popen([*command, *self.arguments], stdout=self._file, stderr=self._file)
         give_up = time.monotonic() + START_SECONDS
         while time.monotonic() < give_up:

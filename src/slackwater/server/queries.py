@@ -29,6 +29,7 @@ class Kept:
         "sessions",
         "since",
         "snapshots",
+        "suspended",
         "text",
         "value",
         "warm",
@@ -56,6 +57,8 @@ class Kept:
         """Whether anybody has subscribed to it here: only then is what changes remembered."""
         self.recent = Recent(most_recent)
         self.value: Value | None = None
+        self.suspended: str | None = None
+        """Why its guarantee does not hold for now."""
         self.snapshots: dict[Encoding, tuple[int, Snapshot]] = {}
         """Encoded answers, and the positions they are of."""
 

@@ -8,17 +8,20 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 import uvicorn
 
-from slackwater.core.errors import SlackwaterError
+from slackwater.core.errors import LogError, SlackwaterError
 from slackwater.dissemination.transports.asgi import HeldProtocol
+from slackwater.log import open_log
 from slackwater.server.access import is_loopback
 from slackwater.server.app import make_app
+from slackwater.server.bus import check_bus, on_bus
+from slackwater.server.live import Live
 from slackwater.server.node import Node, NodeSettings
 from slackwater.server.store import STORE_FILE, Store
 
@@ -46,28 +49,31 @@ class Listening(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """What is to be served and where; port 0 lets the system choose."""
+    """What is to be served and where; port 0 lets the system choose. `bus`: also there, as nats://host:4222/name."""
 
     settings: NodeSettings
     host: str = "127.0.0.1"
     port: int = 0
+    bus: str | None = None
 
 
-def serve(serving: Serving, announce: Callable[[Listening], None]) -> int:
+def serve(serving: Serving, announce: Callable[[Listening], None], make: Callable[[NodeSettings], Node] = Node) -> int:
     """Serve until told to stop by a signal; returns the exit code of the process."""
     folder = serving.settings.folder
     check_host(serving.host, folder)
+    if serving.bus is not None:
+        check_bus(serving.bus, folder)
     listener = _listener(serving.host, serving.port)
     try:
         if serving.settings.follow is not None:
             _wait_for_log(serving.settings.follow)
-        node = Node(serving.settings)
+        node = make(serving.settings)
     except BaseException:
         listener.close()
         raise
     port = int(listener.getsockname()[1])
     listening = Listening(serving.host, port, os.getpid(), serving.settings.name, node.generation)
-    return asyncio.run(_run(node, listener, listening, announce))
+    return asyncio.run(_run(node, listener, listening, announce, serving.bus))
 
 
 def check_host(host: str, folder: Path) -> None:
@@ -82,20 +88,37 @@ def check_host(host: str, folder: Path) -> None:
             )
 
 
-def _wait_for_log(folder: Path) -> None:
+def _wait_for_log(place: Path | str) -> None:
     """Give the process that writes a log the time to begin it; opening says what is wrong if it does not."""
     give_up = time.monotonic() + _PATIENCE
-    while not any(folder.glob("*.segment")) and time.monotonic() < give_up:
+    while not _begun(place) and time.monotonic() < give_up:
         time.sleep(0.05)
 
 
-async def _run(node: Node, listener: socket.socket, listening: Listening, announce: Callable[[Listening], None]) -> int:
+def _begun(place: Path | str) -> bool:
+    if isinstance(place, Path):
+        return any(place.glob("*.segment"))
+    try:
+        open_log(place, read_only=True).close()
+    except LogError:
+        return False
+    return True
+
+
+async def _run(
+    node: Node,
+    listener: socket.socket,
+    listening: Listening,
+    announce: Callable[[Listening], None],
+    bus: str | None,
+) -> int:
     limits = node.settings.limits
 
     def failed() -> None:
         server.should_exit = True
 
-    app = make_app(node, failed)
+    live = Live(node)
+    app = make_app(node, failed, live)
     server = _Server(
         uvicorn.Config(
             app,
@@ -122,14 +145,22 @@ async def _run(node: Node, listener: socket.socket, listening: Listening, announ
         write_state(state, listening)
         announce(listening)
 
-    announcing = asyncio.get_running_loop().create_task(announced())
-    try:
-        await server.serve(sockets=[listener])
-    finally:
-        announcing.cancel()
-        await asyncio.gather(announcing, return_exceptions=True)
-        listener.close()
-        state.unlink(missing_ok=True)
+    async with AsyncExitStack() as stack:
+        if bus is not None:
+            try:
+                await stack.enter_async_context(on_bus(node, live, bus))
+            except BaseException:
+                listener.close()
+                node.close()
+                raise
+        announcing = asyncio.get_running_loop().create_task(announced())
+        try:
+            await server.serve(sockets=[listener])
+        finally:
+            announcing.cancel()
+            await asyncio.gather(announcing, return_exceptions=True)
+            listener.close()
+            state.unlink(missing_ok=True)
     return 0 if node.failure is None else 1
 
 

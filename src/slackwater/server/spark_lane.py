@@ -39,13 +39,13 @@ class SparkLane:
         rules: Rules,
         routing: Routing,
         append: Callable[[Append], None],
-        log_end: Callable[[], int],
+        reached: Callable[[], int],
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._reader = SaidReader(folder)
         self._reader.catch_up()
         self._rules = rules
-        self._log_end = log_end
+        self._reached = reached
         self.notified: Counter[int] = Counter()
         """Notifications of each query since this process began."""
         self.engine = ReplicaLane(self._reader.replica, routing)
@@ -87,7 +87,7 @@ class SparkLane:
 
     def _judge(self) -> None:
         """Whether the host keeps up with the log."""
-        now, end = time.monotonic(), self._log_end()
+        now, end = time.monotonic(), self._reached()
         while self._seen and self._seen[0][1] <= self.engine.position:
             self._seen.popleft()
         if end > self.engine.position and (not self._seen or now - self._seen[-1][0] > SEEN_SECONDS):

@@ -26,6 +26,8 @@ from slackwater.server.events import (
     Engine,
     Event,
     Instruction,
+    QueriesResumed,
+    QueriesSuspended,
     QueryRegistered,
     QueryUnregistered,
     Received,
@@ -99,6 +101,10 @@ class ServerState:
                 self.subscriptions.unregistered(event, now)
             case Doubted(why):
                 self._doubt = why
+            case QueriesSuspended():
+                self.subscriptions.suspend(event)
+            case QueriesResumed():
+                self.subscriptions.resume(event)
         return self._instructions(now)
 
     def _instructions(self, now: int) -> list[Instruction]:

@@ -8,20 +8,40 @@ Design
 
     Nothing is attached in the middle of a step. The engine is then ahead of what the sessions have been told, and an
     answer from it would be stamped with a position before its own.
+
+    A suspended query is kept on, but nobody is told of what changes in it: who listens stays at the last position at
+    which all was right. When it is resumed they are told everything there is to say.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from slackwater.core.errors import SlackwaterError
 from slackwater.core.query import Selection, StandingQuery
 from slackwater.dissemination.encoding import Encoding
-from slackwater.dissemination.messages import Delete, Fact, Refused, Snapshot, Subscribe, Suspended, Upsert, Value
+from slackwater.dissemination.messages import (
+    Delete,
+    Fact,
+    Refused,
+    Resumed,
+    Snapshot,
+    Subscribe,
+    Suspended,
+    Upsert,
+    Value,
+)
 from slackwater.log.records import Registered, Unregistered
 from slackwater.processing.base import Notifications
 from slackwater.processing.queries import plain_query
-from slackwater.server.events import Elsewhere, Engine, QueryRegistered, QueryUnregistered
+from slackwater.server.events import (
+    Elsewhere,
+    Engine,
+    QueriesResumed,
+    QueriesSuspended,
+    QueryRegistered,
+    QueryUnregistered,
+)
 from slackwater.server.facts import RowFacts, snapshot, subscribed
 from slackwater.server.queries import Kept, Queries
 from slackwater.server.rules import Rules
@@ -150,6 +170,28 @@ class Subscriptions:
         if not self.in_step:
             self.settle(now)
 
+    def suspend(self, event: QueriesSuspended) -> None:
+        """Queries cannot be relied on for now: whoever listens is told, and whoever comes."""
+        for number in event.numbers:
+            kept = self.queries.get(number)
+            if kept is not None and kept.suspended != event.why:
+                kept.suspended = event.why
+                self._each(kept, Suspended(number, kept.epoch, event.why))
+
+    def resume(self, event: QueriesResumed) -> None:
+        """They can be relied on again: what was not told meanwhile is told now."""
+        for number in event.numbers:
+            kept = self.queries.get(number)
+            if kept is None or kept.suspended is None:
+                continue
+            kept.suspended = None
+            if kept.since is None:
+                continue  # all is said at the end of the step in which it is another one
+            for session in kept.sessions.values():
+                self._say(session, Resumed(number, kept.epoch))
+                for fact in self.whole(number, session.encoding):
+                    self._say(session, fact)
+
     def tell(self, notifications: Notifications) -> None:
         """Hand what a step has said to the sessions that it concerns."""
         position = notifications.position
@@ -191,8 +233,7 @@ class Subscriptions:
                 session.forget(number)
                 for ref in sorted(session.references[number]):
                     self._say(session, subscribed(ref, kept, self._engine.schema(kept.query.table)))
-                for fact in self.whole(number, session.encoding):
-                    self._say(session, fact)
+                self._answer(session, kept, self.whole(number, session.encoding))
             for session, subscription in self._waiting.served_by(kept.text, kept.name):
                 self._attach(session, subscription, kept)
             for session, subscription in self._waiting.beaten_by(kept.text, kept.name):
@@ -311,8 +352,7 @@ class Subscriptions:
         kept.sessions[session.connection] = session
         kept.idle_since = None
         self._say(session, subscribed(subscription.ref, kept, self._engine.schema(kept.query.table)))
-        for fact in facts:
-            self._say(session, fact)
+        self._answer(session, kept, facts)
 
     def _since(self, kept: Kept, held: int | None) -> list[Fact] | None:
         """What changed since a position whose rows the client still holds; None where that cannot be told.
@@ -381,7 +421,18 @@ class Subscriptions:
         session.hold(fact)
         self.touched[session.connection] = session
 
+    def _answer(self, session: Session, kept: Kept, facts: Iterable[Fact]) -> None:
+        """Say what a query's answer is, or why there is none for now."""
+        if kept.suspended is not None:
+            facts = (Suspended(kept.number, kept.epoch, kept.suspended),)
+        for fact in facts:
+            self._say(session, fact)
+
     def _say_all(self, kept: Kept, fact: Fact) -> None:
+        if kept.suspended is None:
+            self._each(kept, fact)
+
+    def _each(self, kept: Kept, fact: Fact) -> None:
         for session in kept.sessions.values():
             session.hold(fact)
             self.touched[session.connection] = session

@@ -32,6 +32,22 @@ Contract (kept by every transport, tested in `tests/contracts/test_transports.py
     closes closes its connections.
 
 One task at a time may receive on a connection. All calls belong to one event loop.
+
+Channels, where a transport has them, carry one message to many (tested in `tests/contracts/test_channels.py`)
+
+1.  *One publish.* `publish` hands a message to the transport once, however many have joined, and returns at once.
+2.  *Whole and in order, or told.* A member receives the messages of its channel in order, each whole and once. Each
+    carries the channel's sequence. Where some did not reach a member it receives `Missed` in their place, also when
+    nothing follows them for a while: never silence. It is for the member to ask for the state then.
+3.  *Joining* returns within a bounded time, or raises `Unreachable`, also where nobody publishes. A member receives
+    everything that is published after that, and nothing from before.
+4.  *Who does not read loses its membership,* as `OVERFLOW`, when more than `unsent` bytes wait for it. Neither the
+    publisher nor other members notice.
+5.  *Size.* `publish` refuses what is above `message` bytes, or more than the transport carries in one publish.
+6.  *The end is noticed.* A publisher that closes ends the memberships with its reason; one that dies, or that cannot
+    be heard of, is `LOST`. `receive` gives what had arrived, then raises `Closed`.
+
+One channel has one publisher at a time.
 """
 
 from collections.abc import Awaitable, Callable
@@ -172,6 +188,63 @@ class Transport(Protocol):
 
     async def dial(self, address: str, limits: Limits) -> Connection:
         """Connect to a listener; raises `Unreachable` or `Denied`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A message of a channel, with its place among all that were published there, counted from 0."""
+
+    sequence: int
+    message: Carried
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """So many messages of a channel did not reach this member."""
+
+    count: int
+
+
+class Publisher(Protocol):
+    """The sending end of a channel."""
+
+    @property
+    def published(self) -> int:
+        """Messages published, each by one publish of the transport."""
+        ...
+
+    def publish(self, message: Carried) -> int:
+        """Send a message to all who have joined; returns its sequence."""
+        ...
+
+
+class Membership(Protocol):
+    """A receiving end of a channel."""
+
+    @property
+    def ended(self) -> Ended | None:
+        """How it ended, or None while it lasts."""
+        ...
+
+    async def receive(self) -> Heard | Missed:
+        """The next message, or that some are missing; raises `Closed` after the last."""
+        ...
+
+    async def close(self) -> None:
+        """Leave the channel."""
+        ...
+
+
+class Channels(Protocol):
+    """A way of carrying one message to many."""
+
+    def open(self, name: str, limits: Limits) -> AbstractAsyncContextManager[Publisher]:
+        """Publish under a name for as long as the context lasts."""
+        ...
+
+    async def join(self, name: str, limits: Limits) -> Membership:
+        """Receive what is published under a name; raises `Unreachable`."""
         ...
 
 

@@ -8,6 +8,7 @@ from msgspec import Meta
 from slackwater.core.schema import LONGEST_NAME, MOST_COLUMNS, Column, TableSchema
 from slackwater.core.types import DataType
 from slackwater.server.limits import ServerLimits
+from slackwater.server.upstreams import Upstream
 
 Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
 Sql = Annotated[str, Meta(min_length=1, max_length=ServerLimits().statement)]
@@ -66,6 +67,12 @@ class Tables(msgspec.Struct, frozen=True):
 
     tables: list[TableAnswer]
     as_of: Whole
+
+
+class Upstreams(msgspec.Struct, frozen=True):
+    """Where the rows of a node come from, if not from those who send them."""
+
+    upstreams: list[Upstream]
 
 
 class Changed(msgspec.Struct, frozen=True):

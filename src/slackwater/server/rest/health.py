@@ -6,7 +6,7 @@ from pathlib import Path
 from starlette.responses import Response
 
 from slackwater.server.errors import Refusal
-from slackwater.server.rest.bodies import Health, Metrics, Ready
+from slackwater.server.rest.bodies import Health, Metrics, Ready, Upstreams
 from slackwater.server.rest.operation import JSON, Call, Operation, answered
 from slackwater.server.store import Scope
 
@@ -31,13 +31,14 @@ async def metrics(call: Call) -> Response:
     """Positions, rates, sessions, bytes."""
     node = call.node
     engine, sessions = node.engine, node.sessions
+    log_start, log_end = await node.log_span()
     return answered(
         Metrics(
             node=node.settings.name,
             generation=node.generation,
             uptime_seconds=round(node.rates.uptime, 3),
-            log_start=node.log.start,
-            log_end=node.log.end,
+            log_start=log_start,
+            log_end=log_end,
             position=engine.position,
             snapshot_position=node.snapshot_position,
             tables=len(engine.tables),
@@ -58,6 +59,11 @@ async def metrics(call: Call) -> Response:
     )
 
 
+async def upstreams(call: Call) -> Response:
+    """What the node's rows come from, and whether it can be relied on."""
+    return answered(Upstreams(call.node.upstreams()))
+
+
 def _resident() -> int:
     return int(_STATM.read_text().split()[1]) * _PAGE if _STATM.exists() else 0
 
@@ -66,4 +72,13 @@ OPERATIONS = (
     Operation("GET", "/v1/health", "health", "Whether the process answers.", health, None, {200: {JSON: Health}}),
     Operation("GET", "/v1/ready", "ready", "Whether it can do its work.", ready, None, {200: {JSON: Ready}}),
     Operation("GET", "/v1/metrics", "metrics", "Counters and rates.", metrics, Scope.READ, {200: {JSON: Metrics}}),
+    Operation(
+        "GET",
+        "/v1/upstreams",
+        "upstreams",
+        "The nodes and sources that an aggregator takes its rows from; none at other nodes.",
+        upstreams,
+        Scope.READ,
+        {200: {JSON: Upstreams}},
+    ),
 )

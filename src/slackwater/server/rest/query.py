@@ -114,6 +114,7 @@ async def _selected(call: Call, query: OneShot) -> tuple[pa.Table, Position]:
         statement = await loop.run_in_executor(service.queries, service.evaluator.statement, query)
         # From here on without waiting: the tables are all of one position, and never change once they are taken.
         engine = call.node.engine
+        engine.check_question(query.tables)
         as_of = engine.position
         tables = {name: engine.host.latest(name).rows for name in query.tables}
         return await loop.run_in_executor(service.queries, service.evaluator.run, statement, tables), as_of

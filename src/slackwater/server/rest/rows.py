@@ -42,6 +42,7 @@ _OPERATIONS = {"upsert": RowOperation.UPSERT, "delete": RowOperation.DELETE}
 async def send_rows(call: Call) -> Response:
     """Take rows in."""
     table = call.table(call.path("table")).name
+    call.node.engine.check_rows(table)
     kind = call.media_type()
     if kind not in (JSON_LINES, ARROW):
         raise unsupported(JSON_LINES, ARROW)
@@ -133,10 +134,10 @@ async def list_quarantine(call: Call) -> Response:
     limit = call.integer("limit", 100, 1, call.limits.quarantine_rows) or 100
     start = call.integer("start", None, 0, 2**62)
     log = call.node.log
-    end = log.end
+    held_from, end = await call.node.log_span()
     if start is None:
         # The latest ones are what people look for first.
-        start = max(int(log.start), end - call.limits.quarantine_positions)
+        start = max(int(held_from), end - call.limits.quarantine_positions)
     if start > end:
         raise wrong(f"the log ends at {end}; start must not lie behind it")
     begin = Position(start)

@@ -75,6 +75,7 @@ def _definition(call: Call, body: bytes) -> tuple[TableSchema, bool]:
 async def drop_table(call: Call) -> Response:
     """Drop a table that no standing query reads."""
     table = call.table(call.path("table"))
+    call.node.engine.check_rows(table.name)
     standing = call.node.engine.standing_on(table.name)
     if standing:
         raise Refusal(

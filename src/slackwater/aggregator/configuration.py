@@ -1,0 +1,213 @@
+"""What an aggregator is to hold and to poll, read from a TOML file; every mistake in it is said with the place.
+
+[[upstreams]]
+name = "exchange"
+nodes = ["http://127.0.0.1:8400"]      # or the name of a node whose folder lies beside this one's
+token_file = "token"                   # where the upstream asks for one
+
+[[upstreams.items]]
+table = "quotes"
+value = "price"
+keys = ["IBM", "MSFT"]                 # of several key columns: [["IBM", "NYSE"], …]
+within = 0.5
+
+[[sources]]
+name = "bank"
+url = "https://example.org/rates.json"
+define = "CREATE TABLE rates (pair TEXT PRIMARY KEY, rate DOUBLE)"
+every = 10
+"""
+
+import tomllib
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from slackwater.aggregator.base import MOST_ITEMS, Item
+from slackwater.aggregator.holdings import Holdings
+from slackwater.core.errors import SlackwaterError
+from slackwater.core.schema import TableSchema
+from slackwater.core.statement import CreateTable
+from slackwater.core.types import Key, Scalar, instant
+from slackwater.server.deployment import Above, ServerPart
+from slackwater.sources.bodies import BodyFormat
+from slackwater.sql import Catalog, bind, parse
+
+Word = Annotated[str, Meta(min_length=1, max_length=128)]
+
+
+class ItemsPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Items of one table that are held within the same bound. `complete`: the table has no other keys upstream."""
+
+    table: Word
+    value: Word
+    keys: Annotated[list[Any], Meta(min_length=1, max_length=MOST_ITEMS)]
+    within: Annotated[float, Meta(ge=0)] = 0.0
+    complete: bool = False
+
+
+class UpstreamPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """An upstream: one node, or several that serve the same log."""
+
+    name: Word
+    nodes: Annotated[list[Word], Meta(min_length=1, max_length=64)]
+    items: Annotated[list[ItemsPart], Meta(min_length=1)]
+    token_file: str | None = None
+
+
+class SourcePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """An address that is polled for the rows of one table, every so many seconds."""
+
+    name: Word
+    url: str
+    define: str
+    every: Above = 1.0
+    timeout: Above = 10.0
+    rows_at: list[str] = []
+    only_changes: bool = True
+    format: BodyFormat = BodyFormat.AUTO
+    timezone: str | None = None
+
+
+class AggregatorPart(ServerPart, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A node that holds what others have; where it listens is said as for any node."""
+
+    upstreams: tuple[UpstreamPart, ...] = ()
+    sources: tuple[SourcePart, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamPlan:
+    """An upstream, and what is wanted of it."""
+
+    name: str
+    nodes: tuple[str, ...]
+    token: str | None
+    items: tuple[Item, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePlan:
+    """A source, and the table that its rows are for."""
+
+    part: SourcePart
+    schema: TableSchema
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All that an aggregator takes from others."""
+
+    upstreams: tuple[UpstreamPlan, ...]
+    sources: tuple[SourcePlan, ...]
+    complete: frozenset[str] = frozenset()
+
+    def holdings(self) -> Holdings:
+        """What is held by it."""
+        items = [item for upstream in self.upstreams for item in upstream.items]
+        polled = {source.schema.name: source.part.name for source in self.sources}
+        return Holdings(items, self.complete, polled)
+
+
+def read_part(path: Path, part: str | None = None) -> AggregatorPart:
+    """Read a file of one aggregator, or of a deployment in which one is called `part`."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SlackwaterError(f"{path} cannot be read ({error.strerror}); see docs/aggregator.md for one") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SlackwaterError(f"{path} is not TOML: {error}") from None
+    if part is not None:
+        try:
+            content = content["aggregators"][part]
+        except KeyError:
+            raise SlackwaterError(f"{path} has no part [aggregators.{part}]") from None
+    return as_part(content, f"{path}" if part is None else f"{path}, aggregator {part}")
+
+
+def as_part(content: Any, where: str) -> AggregatorPart:
+    """Check what stands in a file."""
+    try:
+        return msgspec.convert(content, AggregatorPart)
+    except msgspec.ValidationError as error:
+        raise SlackwaterError(f"{where}: {error}") from None
+
+
+def plan_of(part: AggregatorPart, where: str, base: Path) -> Plan:
+    """What is to be done, with every name and number checked; files are relative to `base`."""
+    names = [*(one.name for one in part.upstreams), *(one.name for one in part.sources)]
+    if not names:
+        raise SlackwaterError(f"{where}: an aggregator needs at least one of [[upstreams]] and [[sources]]")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise SlackwaterError(f"{where}: {', '.join(twice)} is the name of two upstreams or sources")
+    upstreams = tuple(_upstream(one, where, base) for one in part.upstreams)
+    sources = tuple(SourcePlan(one, _table(one, where)) for one in part.sources)
+    _check_items([item for upstream in upstreams for item in upstream.items], where)
+    mirrored = {items.table for upstream in part.upstreams for items in upstream.items}
+    polled = [source.schema.name for source in sources]
+    both = sorted(name for name in polled if name in mirrored or polled.count(name) > 1)
+    if both:
+        raise SlackwaterError(f"{where}: table {both[0]} comes from two places; give one of them another name")
+    groups = [items for upstream in part.upstreams for items in upstream.items]
+    complete = frozenset(items.table for items in groups if items.complete)
+    return Plan(upstreams, sources, complete)
+
+
+def _upstream(part: UpstreamPart, where: str, base: Path) -> UpstreamPlan:
+    items = tuple(
+        Item(part.name, group.table, group.value, _key(key, f"{where}: upstream {part.name}"), group.within)
+        for group in part.items
+        for key in group.keys
+    )
+    token = None
+    if part.token_file is not None:
+        try:
+            token = (base / part.token_file).read_text().strip()
+        except OSError as error:
+            raise SlackwaterError(f"{where}: the token of {part.name} cannot be read: {error}") from None
+    return UpstreamPlan(part.name, tuple(part.nodes), token, items)
+
+
+def _key(written: Any, where: str) -> Key:
+    parts = tuple(written) if isinstance(written, list) else (written,)
+    return tuple(_scalar(part, where) for part in parts)
+
+
+def _scalar(written: Any, where: str) -> Scalar:
+    match written:
+        case bool() | int() | float() | str():
+            return written
+        case datetime() if written.tzinfo is not None:
+            return instant(written)
+        case _:
+            raise SlackwaterError(
+                f"{where}: {written!r} is no part of a key: write text, a number, true, or a time with a zone"
+            )
+
+
+def _check_items(items: list[Item], where: str) -> None:
+    if len(items) > MOST_ITEMS:
+        raise SlackwaterError(f"{where}: {len(items)} items are more than the {MOST_ITEMS} of one aggregator")
+    owners: dict[tuple[str, Key], str] = {}
+    seen: set[tuple[str, Key, str]] = set()
+    for item in items:
+        if owners.setdefault((item.table, item.key), item.upstream) != item.upstream:
+            raise SlackwaterError(f"{where}: the key {item.key} of {item.table} is asked for at two upstreams")
+        if (item.table, item.key, item.column) in seen:
+            raise SlackwaterError(f"{where}: {item.column} of {item.table} is asked for twice for the key {item.key}")
+        seen.add((item.table, item.key, item.column))
+
+
+def _table(part: SourcePart, where: str) -> TableSchema:
+    try:
+        statement = bind(parse(part.define), Catalog(()))
+    except SlackwaterError as error:
+        raise SlackwaterError(f"{where}: source {part.name}: {error}") from None
+    if not isinstance(statement, CreateTable):
+        raise SlackwaterError(f"{where}: source {part.name}: define has to be CREATE TABLE …")
+    return statement.schema

@@ -1,0 +1,118 @@
+"""The engine of an aggregator: queries kept within what their floors leave of their bounds, suspended in doubt."""
+
+from collections.abc import Callable, Iterable, Iterator
+from http import HTTPStatus
+
+import pyarrow as pa
+
+from slackwater.aggregator.holdings import Holdings
+from slackwater.aggregator.suspension import Suspensions
+from slackwater.core.errors import NotSupported, SlackwaterError
+from slackwater.core.query import StandingQuery
+from slackwater.core.types import Key, Scalar
+from slackwater.log import Entry
+from slackwater.server.engine import NodeEngine
+from slackwater.server.errors import Refusal
+from slackwater.server.events import Event, QueryRegistered, QueryUnregistered
+
+
+class AggregatorEngine(NodeEngine):
+    """`doubt` says why an upstream, or a source, cannot be relied on; None where it can."""
+
+    def __init__(self, holdings: Holdings, doubt: Callable[[str], str | None]) -> None:
+        super().__init__()
+        self.holdings = holdings
+        self._doubt = doubt
+        self._suspensions = Suspensions(self.doubt)
+
+    # ---- which queries, and within what
+
+    def bind(self, sql: str) -> tuple[StandingQuery, str, str | None]:
+        """A subscription's query, as on any node, if it can be kept over what is held here."""
+        bound = super().bind(sql)
+        self.holdings.check(bound[0], self.schema(bound[0].table))
+        return bound
+
+    def held(self, query: StandingQuery) -> StandingQuery:
+        """The query within what its floor leaves of its bound."""
+        return self.holdings.held(query, self.schema(query.table))
+
+    def restore(self, state: bytes) -> int:
+        """Become what the snapshot was taken of, but hold what is held now: that may be others, or more closely."""
+        generation = super().restore(state)
+        for one, query in self.kept():
+            try:
+                held = self.held(query)
+                if self.host.query(one.number) != held:
+                    self.host.register(one.number, held, self.position)
+            except SlackwaterError:
+                # It cannot be promised any more: whoever asks for it again is told so.
+                self.host.unregister(one.number, self.position)
+                self._standing.pop(one.number)
+        return generation
+
+    # ---- in doubt
+
+    def doubt(self, query: StandingQuery) -> str | None:
+        """Why a query cannot be relied on."""
+        for feed in sorted(self.holdings.feeds(query, self.schema(query.table))):
+            why = self._doubt(feed)
+            if why is not None:
+                return why
+        return None
+
+    def events(self, entries: Iterable[Entry]) -> Iterator[list[Event]]:
+        """Apply entries step by step; a query that begins in doubt begins suspended."""
+        for events in super().events(entries):
+            begun = [(event.number, event.query) for event in events if isinstance(event, QueryRegistered)]
+            self._suspensions.ended(event.number for event in events if isinstance(event, QueryUnregistered))
+            *others, applied = events
+            yield [*others, *self._suspensions.begun(begun), applied]
+
+    def registered(self) -> list[Event]:
+        """The queries that are kept now, and which of them are suspended."""
+        self._suspensions.forget()
+        kept = [(one.number, query) for one, query in self.kept()]
+        return [*super().registered(), *self._suspensions.begun(kept)]
+
+    def reviewed(self) -> list[Event]:
+        """What has to be said now that there is doubt where there was none, or the other way round."""
+        return [*self._suspensions.review((one.number, query) for one, query in self.kept())]
+
+    # ---- what others may do with tables
+
+    def check_rows(self, table: str) -> None:
+        """Refuse rows for a table that is filled from elsewhere."""
+        if self.holdings.mirrored(table) or table in self.holdings.polled:
+            raise Refusal(HTTPStatus.CONFLICT, "in_use", f"the rows of {table} come from elsewhere: send them there")
+
+    def check_question(self, tables: Iterable[str]) -> None:
+        """Refuse to answer exactly what is not held exactly."""
+        for table in tables:
+            if not self.holdings.exact(table):
+                raise NotSupported(
+                    f"the rows of {table} are held within a bound here, or not all of them, and an answer would not "
+                    "say so: subscribe to what you need, or ask the upstream"
+                )
+
+    # ---- what is in the log of a table
+
+    def keys(self, table: str) -> list[Key]:
+        """The keys of the rows that there are."""
+        if table not in self.tables:
+            return []
+        latest = self.host.latest(table)
+        columns = [latest.rows.column(latest.schema.index(name)) for name in latest.schema.key]
+        return list(zip(*(_plain(column) for column in columns), strict=True))
+
+    def last_of(self, table: str, source: str) -> tuple[int, int]:
+        """The latest event time of a table, and the greatest sequence number that a source has used there."""
+        if table not in self.tables:
+            return 0, -1
+        latest = self.host.latest(table)
+        return latest.latest_time, latest.last_sequence(source)
+
+
+def _plain(column: pa.Array) -> list[Scalar]:
+    values: list[Scalar] = (column.view(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
+    return values

@@ -1,0 +1,158 @@
+"""What an aggregator holds and how exactly, and so which queries it can keep and within what.
+
+Tables fall into three kinds: *mirrored* (their rows are items of upstreams), *polled*, and all others, which are filled
+here and are exact. A table is *complete* where its owner says that there are no other keys upstream than those held.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from slackwater.aggregator.base import Item
+from slackwater.aggregator.floor import floor, in_words, rest
+from slackwater.aggregator.reach import keys_in, may_hold
+from slackwater.core.errors import NotSupported
+from slackwater.core.query import Aggregate, AggregateFunction, Selection, StandingQuery
+from slackwater.core.schema import TableSchema
+from slackwater.core.types import Key
+
+_ASK_UPSTREAM = "ask the upstream for it"
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What a query reads: which keys, and by which columns of them its answer is made."""
+
+    keys: frozenset[Key]
+    weights: Mapping[Key, float]
+    columns: frozenset[str]
+
+
+class Holdings:
+    """All items, and the tables that are polled (by the name of their source)."""
+
+    def __init__(
+        self, items: Iterable[Item], complete: Iterable[str] = (), polled: Mapping[str, str] | None = None
+    ) -> None:
+        self._complete = frozenset(complete)
+        self.polled = dict(polled or {})
+        self._tables: dict[str, dict[str, dict[Key, Item]]] = {}
+        for item in items:
+            self._tables.setdefault(item.table, {}).setdefault(item.column, {})[item.key] = item
+
+    def mirrored(self, table: str) -> bool:
+        """Whether the rows of a table come from upstream."""
+        return table in self._tables
+
+    def exact(self, table: str) -> bool:
+        """Whether the rows of a table are all there are, and as they are."""
+        columns = self._tables.get(table, {}).values()
+        all_there = table not in self._tables or table in self._complete
+        return all_there and all(item.within == 0 for held in columns for item in held.values())
+
+    def check(self, query: StandingQuery, schema: TableSchema) -> None:
+        """Refuse what cannot be kept here."""
+        self.held(query, schema)
+
+    def held(self, query: StandingQuery, schema: TableSchema) -> StandingQuery:
+        """The query as it has to be kept over what is held, so that it is right within its own bound."""
+        if query.table in self.polled:
+            self._check_polled(query)
+        if query.table not in self._tables:
+            return query
+        taken = self._floor(query, schema)
+        if isinstance(query, Selection):
+            return query
+        if Fraction(query.bound.within) < taken:
+            asked = "exactly" if query.bound.within == 0 else f"within {query.bound.within:g}"
+            raise NotSupported(
+                f"this aggregator holds the items of {query.table} only so closely that the query cannot be kept "
+                f"{asked}: the tightest bound that can be promised here is WITHIN {in_words(taken)}"
+            )
+        return replace(query, bound=replace(query.bound, within=rest(query.bound.within, taken)))
+
+    def feeds(self, query: StandingQuery, schema: TableSchema) -> frozenset[str]:
+        """The upstreams, or the source, that a query which is kept here depends on."""
+        if query.table in self.polled:
+            return frozenset({self.polled[query.table]})
+        if query.table not in self._tables:
+            return frozenset()
+        keys = self._reading(query, schema).keys
+        columns = self._tables[query.table].values()
+        return frozenset(held[key].upstream for held in columns for key in keys if key in held)
+
+    def _check_polled(self, query: StandingQuery) -> None:
+        if isinstance(query, Aggregate) and query.bound.always:
+            raise NotSupported(
+                f"the rows of {query.table} are polled, and between two polls nothing is known: no bound can be kept "
+                f"always; say for which share of the time it has to hold, as in WITHIN {query.bound.within or 10:g} "
+                f"FIDELITY 95%"
+            )
+
+    def _floor(self, query: StandingQuery, schema: TableSchema) -> Fraction:
+        reading = self._reading(query, schema)
+        held = self._tables[query.table]
+        values = reading.columns - set(schema.key)
+        for column in sorted(values):
+            self._check_held(query.table, column, reading.keys)
+        conditions = {name for box in query.region for name in box.columns} - set(schema.key)
+        exact = values if isinstance(query, Selection) else conditions
+        for column in sorted(exact):
+            if any(held[column][key].within > 0 for key in reading.keys):
+                what = "rows" if isinstance(query, Selection) else f"a condition on {column}"
+                raise NotSupported(
+                    f"this aggregator holds {column} of {query.table} within a bound, and {what} would need it "
+                    f"exactly; {_ASK_UPSTREAM}"
+                )
+        if isinstance(query, Selection) or query.column is None or query.column in schema.key:
+            self._check_presence(query, schema, reading.keys)
+            return Fraction(0)
+        parts = ((reading.weights.get(key, 1.0), held[query.column][key].within) for key in reading.keys)
+        return floor(query.function, query.scale, parts)
+
+    def _reading(self, query: StandingQuery, schema: TableSchema) -> _Reading:
+        """Which items a query reads; it is refused where that may be others than those held."""
+        columns = {name for box in query.region for name in box.columns}
+        weights: dict[Key, float] = {}
+        if isinstance(query, Selection):
+            columns |= set(query.columns)
+        elif query.column is not None:
+            columns.add(query.column)
+        keys = keys_in(query.region, schema)
+        if isinstance(query, Aggregate) and query.weights is not None:
+            weights = {weight.key: weight.factor for weight in query.weights}
+            listed = frozenset(key for key in weights if may_hold(query.region, key, schema))
+            keys = listed if keys is None else keys & listed
+        if query.table in self._complete:
+            there = frozenset(key for held in self._tables[query.table].values() for key in held)
+            keys = there if keys is None else keys & there
+            keys = frozenset(key for key in keys if may_hold(query.region, key, schema))
+        if keys is None:
+            raise NotSupported(
+                f"this aggregator holds some keys of {query.table}, and the query may read others: list them, as in "
+                f"WHERE {schema.key[0]} IN (…), or {_ASK_UPSTREAM}"
+            )
+        return _Reading(keys, weights, frozenset(columns))
+
+    def _check_held(self, table: str, column: str, keys: frozenset[Key]) -> None:
+        missing = keys - self._tables[table].get(column, {}).keys()
+        if missing:
+            named = ", ".join(repr(key[0] if len(key) == 1 else key) for key in sorted(missing, key=repr)[:3])
+            more = f" and {len(missing) - 3} others" if len(missing) > 3 else ""
+            raise NotSupported(f"this aggregator does not hold {column} of {table} for {named}{more}; {_ASK_UPSTREAM}")
+
+    def _check_presence(self, query: StandingQuery, schema: TableSchema, keys: frozenset[Key]) -> None:
+        """Whether a row is there can be told by a column that is never null."""
+        telling = [
+            held
+            for column, held in self._tables[query.table].items()
+            if schema.has(column) and not schema.column(column).nullable
+        ]
+        if all(any(key in held for held in telling) for key in keys):
+            return
+        counted = isinstance(query, Aggregate) and query.function is AggregateFunction.COUNT
+        column = next(iter(self._tables[query.table]))
+        instead = f"count a column, as in COUNT({column}), or {_ASK_UPSTREAM}" if counted else _ASK_UPSTREAM
+        raise NotSupported(
+            f"a row of {query.table} whose {column} is null cannot be told from one that is not there; {instead}"
+        )

@@ -1,0 +1,159 @@
+"""An aggregator as a process: a node whose rows come from upstreams and from sources that it polls.
+
+    upstreams ─▶ links ──▶ writing ─▶ log ─▶ engine ─▶ sessions ─▶ sockets
+    sources ──▶ pollers ──┘                    ▲
+                    └──── doubt ───────────────┘
+
+It is a node in all else: the same log, snapshots, requests and live connections.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from slackwater.aggregator.configuration import Plan, UpstreamPlan
+from slackwater.aggregator.engine import AggregatorEngine
+from slackwater.aggregator.polling import PolledSource
+from slackwater.aggregator.state import UpstreamState
+from slackwater.aggregator.upstream import UpstreamLink
+from slackwater.client.session import microseconds
+from slackwater.core.clock import Clock
+from slackwater.core.schema import TableSchema
+from slackwater.server.node import Node, NodeSettings
+from slackwater.server.serving import read_state
+from slackwater.server.upstreams import Upstream
+
+_report = logging.getLogger("slackwater.aggregator")
+TICK_SECONDS = 0.25
+
+
+@dataclass(slots=True)
+class _Standing:
+    """What was last reported of an upstream or a source."""
+
+    kind: str
+    items: int
+    why: str | None
+    since: float
+    lost: bool = False
+
+
+class AggregatorNode(Node):
+    """A running aggregator; made by opening its folder."""
+
+    engine: AggregatorEngine
+
+    def __init__(self, settings: NodeSettings, plan: Plan, clock: Clock | None = None) -> None:
+        self._links: dict[str, UpstreamLink] = {}
+        self._pollers: dict[str, PolledSource] = {}
+        self._helpers: list[asyncio.Task[None]] = []
+        super().__init__(settings, clock, partial(AggregatorEngine, plan.holdings(), self.doubt))
+        self._held = {(item.table, item.key) for upstream in plan.upstreams for item in upstream.items}
+        for upstream in plan.upstreams:
+            self._links[upstream.name] = UpstreamLink(self, upstream, self._state_of(upstream), self._beside)
+        for source in plan.sources:
+            self._pollers[source.part.name] = PolledSource(self, source)
+        now = time.time()
+        self._standing = {
+            name: _Standing("upstream", len(link.state.items), "", now) for name, link in self._links.items()
+        } | {name: _Standing("source", 1, "", now) for name in self._pollers}
+
+    def _state_of(self, plan: UpstreamPlan) -> UpstreamState:
+        """Where an earlier life has left off."""
+        tables = dict.fromkeys(item.table for item in plan.items)
+        last = [self.engine.last_of(table, plan.name) for table in tables]
+        stale = [(table, key) for table in tables for key in self.engine.keys(table)]
+        return UpstreamState(
+            plan.name,
+            plan.items,
+            (max(time for time, _ in last), max(sequence for _, sequence in last)),
+            [row for row in stale if row not in self._held],
+            patience=self.settings.rules.lease,
+        )
+
+    def _beside(self, name: str) -> str | None:
+        """Where a node listens whose folder lies beside this one's."""
+        listening = read_state(Path(self.settings.folder).resolve().parent / name)
+        return None if listening is None else listening.url
+
+    # ---- what links and pollers need
+
+    def table(self, name: str) -> TableSchema | None:
+        """A table that is here."""
+        return self.engine.tables.get(name)
+
+    def doubt(self, feed: str) -> str | None:
+        """Why an upstream or a source cannot be relied on."""
+        if feed in self._links:
+            return self._links[feed].state.doubt
+        if feed in self._pollers:
+            return self._pollers[feed].state.doubt(microseconds())
+        return f"{feed} has not begun yet"
+
+    def review(self) -> None:
+        """Tell the sessions, and the report, if there is doubt where there was none, or the other way round."""
+        changed = False
+        for name, standing in self._standing.items():
+            why = self.doubt(name)
+            if why == standing.why:
+                continue
+            changed = True
+            if (why is None) is not (standing.why is None):
+                standing.since = time.time()
+                if why is None:
+                    _report.info("%s %s can be relied on%s", standing.kind, name, " again" if standing.lost else "")
+                else:
+                    standing.lost = True
+                    _report.warning("lost: %s", why)
+            standing.why = why
+        if changed:
+            for event in self.engine.reviewed():
+                self.sessions.handle(event)
+
+    # ---- running
+
+    def upstreams(self) -> list[Upstream]:
+        """Where the rows come from."""
+        found = []
+        for name, one in self._standing.items():
+            why = self.doubt(name)
+            state = "certain" if why is None else "doubtful"
+            position = self._links[name].state.position if name in self._links else None
+            found.append(Upstream(name, one.kind, state, why or "", one.since, one.items, position))
+        return found
+
+    def start(self, failed: Callable[[], None]) -> None:
+        """Begin to work, on the running event loop."""
+        super().start(failed)
+
+        def over(task: asyncio.Task[None]) -> None:
+            if not task.cancelled() and task.exception() is not None:
+                self.failure = task.exception()
+                _report.error("the aggregator cannot go on: %s", self.failure, exc_info=self.failure)
+                failed()
+
+        work = [self._tick()]
+        work += [link.run() for link in self._links.values()]
+        work += [poller.run() for poller in self._pollers.values()]
+        for coroutine in work:
+            task = asyncio.get_running_loop().create_task(coroutine)
+            task.add_done_callback(over)
+            self._helpers.append(task)
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            for link in self._links.values():
+                link.tick()
+            self.review()
+
+    async def stop(self) -> None:
+        """Let go of the upstreams, then end as any node does."""
+        for task in self._helpers:
+            task.cancel()
+        await asyncio.gather(*self._helpers, return_exceptions=True)
+        await super().stop()

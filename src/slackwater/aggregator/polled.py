@@ -1,0 +1,37 @@
+"""One polled source without its sockets: when it was last heard, and whether that is too long ago."""
+
+MISSED_PERIODS = 3
+"""A source that brought nothing for so many periods is in doubt."""
+
+
+class PolledState:
+    """Times are microseconds of any clock that does not go back."""
+
+    def __init__(self, name: str, every: int) -> None:
+        self.name = name
+        self._every = every
+        self._heard: int | None = None
+        self._why = "it has not been polled yet"
+
+    def succeeded(self, now: int) -> None:
+        """It answered, and what it said is applied."""
+        self._heard, self._why = now, ""
+
+    def failed(self, why: str) -> None:
+        """It did not, or what it said could not be used."""
+        self._why = why
+
+    def doubt(self, now: int) -> str | None:
+        """Why its rows cannot be relied on; None where they can.
+
+        >>> bank = PolledState("bank", every=10)
+        >>> bank.succeeded(100)
+        >>> bank.failed("no answer")
+        >>> bank.doubt(130), bank.doubt(131)
+        (None, 'source bank has not answered for 3 periods: no answer')
+        """
+        if self._heard is None:
+            return f"source {self.name} has not answered yet: {self._why}"
+        if now - self._heard > MISSED_PERIODS * self._every:
+            return f"source {self.name} has not answered for {MISSED_PERIODS} periods: {self._why or 'it is slow'}"
+        return None

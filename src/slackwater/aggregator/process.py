@@ -1,0 +1,9 @@
+"""An aggregator as a child process."""
+
+from slackwater.server.process import ServerProcess
+
+
+class AggregatorProcess(ServerProcess):
+    """`slackwater aggregate FOLDER …` in a process of its own; arguments as those of the command."""
+
+    command = "aggregate"

@@ -1,0 +1,43 @@
+"""A host in the place of Spark, in the process of a test: it says something when told to."""
+
+import asyncio
+from pathlib import Path
+
+from slackwater.core import HostKind, Position
+from slackwater.hosting.engine import QueryEngine
+from slackwater.hosting.publication import Publication, SaidStep
+from slackwater.hosting.said import SaidWriter
+from slackwater.hosting.steps import Registration
+from slackwater.log import LocalLog
+
+
+def on_spark(one: Registration) -> bool:
+    return one.host is HostKind.SPARK
+
+
+class Host:
+    """Keeps the queries of a server's log that are Spark's."""
+
+    def __init__(self, server: Path, folder: Path) -> None:
+        self._log = LocalLog(server / "log", read_only=True)
+        self._said = SaidWriter(folder)
+        self._engine = QueryEngine(on_spark)
+
+    def batch(self) -> int:
+        start, end = self._engine.position, self._log.end
+        if end > start:
+            steps = [
+                SaidStep(step, tuple(self._engine.host.answer(one.number) for one, _ in step.registered))
+                for step in self._engine.steps(self._log.read(start, end))
+            ]
+            self._said.say(Publication(self._said.generation, start, Position(end), tuple(steps)))
+        return int(end)
+
+    async def keep_up(self) -> None:
+        while True:
+            self.batch()
+            await asyncio.sleep(0.005)
+
+    def close(self) -> None:
+        self._said.release()
+        self._log.close()
