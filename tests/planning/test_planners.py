@@ -134,3 +134,11 @@ def test_queries_and_offers_that_cannot_be_are_refused() -> None:
         Offer("D", {"a": float("nan")})
     with pytest.raises(PlanningError, match="learn its statistics"):
         Exact()(Problem(SumQuery(("S9",), (1.0,), 1.0), (Offer("D", {"S9": 0.0}),), moving([1.0]), ScaleFreeCost()))
+
+
+def test_queries_of_more_items_than_a_machine_word_has_bits() -> None:
+    items = tuple(f"S{place + 1}" for place in range(70))
+    offers = (Offer("all", dict.fromkeys(items, 0.0)), Offer("last", {items[-1]: 0.0}))
+    problem = Problem(SumQuery(items, (1.0,) * 70, 1.0), offers, moving([1.0] * 70), ScaleFreeCost())
+    assert problem.held == (2**70 - 1, 2**69)
+    assert [part.aggregator for part in MinCost()(problem).parts] == ["all"]

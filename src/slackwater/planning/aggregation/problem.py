@@ -71,8 +71,10 @@ class Problem:
     @cached_property
     def held(self) -> tuple[int, ...]:
         """The maximal part of each offer."""
-        bits = 1 << np.arange(len(self.query.items), dtype=object)
-        return tuple(int(np.sum(bits[row < np.inf])) for row in self.floors)
+        # Python's whole numbers where a part has more bits than a machine word.
+        kind = np.int64 if len(self.query.items) < 63 else object
+        bits = np.array([1 << place for place in range(len(self.query.items))], kind)
+        return tuple(int(part) for part in (self.floors < np.inf) @ bits)
 
     @cached_property
     def _moves(self) -> tuple[Floats, Floats, Floats]:
@@ -152,9 +154,8 @@ class Problem:
 
     def check_offered(self) -> None:
         """Refuse items that nobody has."""
-        missing = [
-            item for place, item in enumerate(self.query.items) if not any(held >> place & 1 for held in self.held)
-        ]
+        nowhere = np.flatnonzero(~(self.floors < np.inf).any(axis=0))
+        missing = [self.query.items[place] for place in nowhere]
         if missing:
             raise Infeasible(
                 f"no aggregator offers {', '.join(missing[:5])}: let one hold it, or ask the node itself",
