@@ -1,8 +1,8 @@
 """Experiment 1: messages of each planner at several bounds.
 
-Statistics and model are of the first half of a trace, messages are counted on the second. Only queries for which
-every planner found a plan count for the averages, so that all are compared on the same ones; how many each left
-unanswered stands beside.
+Statistics and model are of the first half of a trace, messages are counted on the second. Only queries for which every
+planner found a plan at every bound count for the averages, so that all are compared on the same ones; how many each
+left unanswered stands beside.
 """
 
 from collections.abc import Sequence
@@ -76,23 +76,25 @@ def compare(
     first, second = trace.halves()
     found = []
     for name, model in models.items():
+        plans: dict[tuple[float, str], list[NetworkPlan | None]] = {}
         for bound in bounds:
             asked = [SumQuery(query.items, query.weights, bound * unit) for query in queries]
-            plans = {planner.name: attempted(planner, asked, offers, first, model) for planner in planners(seed)}
-            answered = [number for number in range(len(asked)) if all(made[number] for made in plans.values())]
-            for planner, made in plans.items():
-                kept = [plan for number in answered if (plan := made[number]) is not None]
-                found.append(
-                    Compared(
-                        trace.name,
-                        name,
-                        bound,
-                        planner,
-                        len(kept),
-                        float(np.mean([plan_messages(second, plan) for plan in kept])),
-                        float(np.mean([plan.messages for plan in kept]) * second.hours),
-                        float(np.mean([len(plan.parts) for plan in kept])),
-                        sum(plan is None for plan in made) / len(made),
-                    )
+            for planner in planners(seed):
+                plans[bound, planner.name] = attempted(planner, asked, offers, first, model)
+        answered = [number for number in range(len(queries)) if all(made[number] for made in plans.values())]
+        for (bound, who), made in plans.items():
+            kept = [plan for number in answered if (plan := made[number]) is not None]
+            found.append(
+                Compared(
+                    trace.name,
+                    name,
+                    bound,
+                    who,
+                    len(kept),
+                    float(np.mean([plan_messages(second, plan) for plan in kept])),
+                    float(np.mean([plan.messages for plan in kept]) * second.hours),
+                    float(np.mean([len(plan.parts) for plan in kept])),
+                    sum(plan is None for plan in made) / len(made),
                 )
+            )
     return found

@@ -30,6 +30,8 @@ def _saved(path: Path, width: float, panels: int, paint: Any) -> None:
 
 def draw_comparison(rows: Sequence[Compared], path: Path) -> None:
     """Messages over the bound, a panel for each trace, on a logarithmic scale."""
+    from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
+
     traces = list(dict.fromkeys(row.trace for row in rows))
 
     def paint(figure: Any, axes: Any) -> None:
@@ -40,6 +42,9 @@ def draw_comparison(rows: Sequence[Compared], path: Path) -> None:
                     [row.bound for row in own], [row.messages for row in own], "o-", color=colour, ms=3, label=planner
                 )
             axis.set_yscale("log")
+            axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            axis.yaxis.set_major_formatter(ScalarFormatter())
+            axis.yaxis.set_minor_formatter(NullFormatter())
             axis.set_title(trace)
             axis.set_xlabel("bound C, in units of the trace")
         axes[0].set_ylabel("messages a query")
@@ -63,6 +68,7 @@ def draw_similarity(rows: Sequence[SimilarityEffect], path: Path) -> None:
             for place, row in zip(places, own, strict=True):
                 axis.text(place, row.ignored, f"{row.saved:.0%} saved", ha="center", va="bottom")
             axis.set_xticks(list(places), [f"C = {row.bound:g}" for row in own])
+            axis.set_ylim(0, 1.1 * max(row.ignored for row in rows))
             axis.set_title(planner)
         axes[0].set_ylabel("messages a query")
         axes[-1].legend(frameon=False)
@@ -90,6 +96,7 @@ def draw_alpha(rows: Sequence[AlphaEffect], path: Path) -> None:
             axis.set_xscale("symlog", linthresh=0.05)
             axis.set_xticks([0, 0.1, 1, 10], ["0", "0.1", "1", "10"])
             axis.set_xlabel("α, in units of the mean root of an item")
+            axis.set_xlim(0, max(row.alpha for row in rows))
             axis.set_ylim(bottom=0)
         figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center", frameon=False)
 
