@@ -17,11 +17,23 @@ import numpy as np
 
 from benchmarks import report
 from slackwater.core.errors import Infeasible
-from slackwater.lab.plans.comparison import compare
+from slackwater.lab.plans.comparison import attempted, compare
+from slackwater.lab.plans.counting import plan_messages
 from slackwater.lab.plans.prediction import accuracies, fitted
 from slackwater.lab.plans.setting import draw_offers, draw_queries, published_unit, rescaled, sum_unit
 from slackwater.lab.plans.traces import Trace, related, stocks, traffic
-from slackwater.planning.aggregation import Exact, MaxGain, Offer, Planner, Problem, ScaleFreeCost, SumQuery
+from slackwater.planning.aggregation import (
+    CostModel,
+    Exact,
+    MaxGain,
+    MinCost,
+    MostSaved,
+    Offer,
+    Planner,
+    Problem,
+    ScaleFreeCost,
+    SumQuery,
+)
 from slackwater.planning.aggregation.base import Dynamics
 
 TRACES = Path(__file__).parents[1].parent / "shared" / "data"
@@ -47,6 +59,9 @@ def messages(trace: Trace) -> dict[str, Any]:
         "queries": rows[0].queries,
         "naive_over_max_gain": round(taken["naive"] / taken["max-gain"], 2),
         "max_gain_over_min_cost": round(taken["max-gain"] / taken["min-cost"], 3),
+        "undivided_max_gain_over_min_cost": round(taken["max-gain, undivided"] / taken["min-cost"], 3),
+        "most_saved_over_exact": round(taken["most-saved"] / taken["exact"], 3),
+        "over_min_cost_by_network": over_min_cost(trace, models["scale-free"], queries[:60], unit),
         "exact_over_max_gain": round(taken["exact"] / taken["max-gain"], 3),
         "naive_over_exact": round(taken["naive"] / taken["exact"], 2),
         "prediction": {
@@ -58,6 +73,25 @@ def messages(trace: Trace) -> dict[str, Any]:
             for row in tested
         },
     }
+
+
+def over_min_cost(trace: Trace, model: CostModel, queries: Sequence[SumQuery], unit: float) -> dict[str, list[float]]:
+    """Messages of the others ÷ those of min-cost at C = 0.8, in six networks: how much a single one says."""
+    first, second = trace.halves()
+    asked = [SumQuery(query.items, query.weights, 0.8 * unit) for query in queries]
+    ratios: dict[str, list[float]] = {}
+    for network in range(6):
+        drawn = draw_offers(np.random.default_rng((SEED, network)), trace.items)
+        offers = rescaled(drawn, 0.1 * unit)
+        taken = {}
+        undivided = MaxGain(per_item=False, name="max-gain, undivided")
+        compared: tuple[Planner, ...] = (MinCost(), MaxGain(), undivided, MostSaved(), Exact())
+        for planner in compared:
+            plans = attempted(planner, asked, offers, first, model)
+            taken[planner.name] = sum(plan_messages(second, plan) for plan in plans if plan is not None)
+        for name, count in taken.items():
+            ratios.setdefault(name, []).append(round(count / taken["min-cost"], 3))
+    return ratios
 
 
 def seconds(
@@ -88,7 +122,8 @@ def speed() -> dict[str, Any]:
             for query in drawn:
                 floor = Problem(query, offers, dynamics, ScaleFreeCost()).tightest
                 queries.append(SumQuery(query.items, query.weights, floor / share))
-            for planner in (Exact(), MaxGain()):
+            timed: tuple[Planner, ...] = (Exact(), MaxGain(), MostSaved())
+            for planner in timed:
                 seconds(planner, queries[:5], offers, dynamics)
                 taken, refused = seconds(planner, queries, offers, dynamics)
                 figures.setdefault(name, {})[f"{planner.name}, {kind} bounds"] = {

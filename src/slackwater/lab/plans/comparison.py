@@ -19,6 +19,7 @@ from slackwater.planning.aggregation import (
     Exact,
     MaxGain,
     MinCost,
+    MostSaved,
     Naive,
     NetworkPlan,
     Offer,
@@ -46,7 +47,9 @@ class Compared:
 
 def planners(seed: int) -> tuple[Planner, ...]:
     """Those that are compared."""
-    return (Naive(), OptC(), Drawn(np.random.default_rng(seed)), MinCost(), MaxGain(), Exact())
+    undivided = MaxGain(per_item=False, name="max-gain, undivided")
+    by_lot = Drawn(np.random.default_rng(seed))
+    return (Naive(), OptC(), by_lot, MinCost(), MaxGain(), undivided, MostSaved(), Exact())
 
 
 def attempted(

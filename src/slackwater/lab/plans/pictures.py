@@ -14,6 +14,8 @@ _COLOURS = {
     "random": "#c9a66b",
     "min-cost": "#b5532a",
     "max-gain": "#2a7f86",
+    "max-gain, undivided": "#7fc4c0",
+    "most-saved": "#7a5ea8",
     "exact": "#1f4e79",
 }
 
@@ -50,7 +52,7 @@ def draw_comparison(rows: Sequence[Compared], path: Path) -> None:
         axes[0].set_ylabel("messages a query")
         figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center", frameon=False)
 
-    _saved(path, 3.2 * len(traces) + 1.2, len(traces), paint)
+    _saved(path, 3.2 * len(traces) + 1.6, len(traces), paint)
 
 
 def draw_similarity(rows: Sequence[SimilarityEffect], path: Path) -> None:

@@ -8,6 +8,7 @@ from slackwater.planning.aggregation.exact import Exact
 from slackwater.planning.aggregation.exhaustive import Exhaustive
 from slackwater.planning.aggregation.max_gain import MaxGain
 from slackwater.planning.aggregation.min_cost import MinCost
+from slackwater.planning.aggregation.most_saved import MostSaved
 from slackwater.planning.aggregation.naive import Naive
 from slackwater.planning.aggregation.optc import OptC
 from slackwater.planning.aggregation.predecided import Predecided
@@ -26,6 +27,7 @@ __all__ = [
     "FollowingAlpha",
     "MaxGain",
     "MinCost",
+    "MostSaved",
     "Naive",
     "NetworkPlan",
     "Offer",
