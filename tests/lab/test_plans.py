@@ -95,7 +95,7 @@ def test_planners_compare_as_they_must(walks: Trace, tmp_path: Path) -> None:
     rows = compare(walks, rescaled(offers, unit), queries, (0.8,), unit, {"scale-free": model})
     by_planner = {row.planner: row for row in rows}
     assert by_planner["naive"].messages > by_planner["optc"].messages > by_planner["max-gain"].messages
-    assert by_planner["max-gain"].messages > by_planner["exact"].messages
+    assert by_planner["max-gain"].messages > by_planner["most-saved"].messages >= by_planner["exact"].messages
     assert all(row.expected >= by_planner["exact"].expected * (1 - 1e-9) for row in rows)
     draw_comparison(rows, tmp_path / "planners.svg")
     assert "max-gain" in (tmp_path / "planners.svg").read_text()

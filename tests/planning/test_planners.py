@@ -11,6 +11,7 @@ from slackwater.planning.aggregation import (
     FollowingAlpha,
     MaxGain,
     MinCost,
+    MostSaved,
     Naive,
     Offer,
     OptC,
@@ -142,3 +143,16 @@ def test_queries_of_more_items_than_a_machine_word_has_bits() -> None:
     problem = Problem(SumQuery(items, (1.0,) * 70, 1.0), offers, moving([1.0] * 70), ScaleFreeCost())
     assert problem.held == (2**70 - 1, 2**69)
     assert [part.aggregator for part in MinCost()(problem).parts] == ["all"]
+
+
+def test_a_gain_for_each_item_would_rather_have_four_than_all_ten() -> None:
+    """(√n − 1)/n of n like items is larger for 4 than for 10; Σ of the roots is not."""
+    items = tuple(f"S{place + 1}" for place in range(10))
+    offers = (Offer("four", dict.fromkeys(items[:4], 0.0)), Offer("all", dict.fromkeys(items, 0.0)))
+    problem = Problem(SumQuery(items, (1.0,) * 10, 1.0), offers, moving([1.0] * 10), ScaleFreeCost())
+    assert [part.aggregator for part in MaxGain()(problem).parts] == ["four", "all"]
+    for planner in (MaxGain(per_item=False), MostSaved(), Exact()):
+        assert [part.aggregator for part in planner(problem).parts] == ["all"]
+    # Σ of cube roots of raw², cubed: once over all ten, and over four and six.
+    assert Exact()(problem).messages == pytest.approx(10.0)
+    assert MaxGain()(problem).messages == pytest.approx((4 ** (1 / 3) + 6 ** (1 / 3)) ** 3)

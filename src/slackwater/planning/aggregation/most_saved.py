@@ -2,7 +2,7 @@
 
 Where no floor binds, a plan costs (Σ a^(1/(p+1)))^(p+1)/C^p, so this is a step down the very sum that is to be made
 small. It is not divided by the number of items: a large part that saves much for each of many items is what one
-wants, and a score for each item would rather have a pair.
+wants, and a score for each item would rather have a few.
 """
 
 from dataclasses import dataclass
