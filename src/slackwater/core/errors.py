@@ -18,6 +18,8 @@ A message says what was expected, what came and what to do about it.
     ├── ProtocolError            a message between client and node that cannot be understood
     ├── StatisticsError          summaries that do not fit together, or a statistics file that cannot be read
     │   └── TooManyItems         the similarity of all pairs would need too much memory
+    ├── PlanningError            a query or a plan that cannot be, or a stored model that does not fit
+    │   └── Infeasible           no bound that was asked can be kept; says the tightest that can
     └── MissingPart              an extra or a program that is not installed
 
 Rooms that talk to others add branches of their own: `TransportError` in `dissemination.transports`, what a server
@@ -88,6 +90,26 @@ class StatisticsError(SlackwaterError):
 
 class TooManyItems(StatisticsError):
     """All pairs of so many items would not fit into memory."""
+
+
+class PlanningError(SlackwaterError):
+    """What cannot be planned, or a stored model that belongs to something else."""
+
+
+class Infeasible(PlanningError):
+    """A bound that a plan cannot keep: `tightest` is the least that any plan can, infinite where an item is nowhere."""
+
+    def __init__(self, message: str, *, tightest: float) -> None:
+        super().__init__(message)
+        self.tightest = tightest
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Errors cross processes when many queries are planned on executors.
+        return (_infeasible, (str(self), self.tightest))
+
+
+def _infeasible(message: str, tightest: float) -> Infeasible:
+    return Infeasible(message, tightest=tightest)
 
 
 class StoreError(SlackwaterError):

@@ -1,0 +1,242 @@
+"""The cheapest way to cut a set into parts, where parts share one bound: dynamic programming, and a proven search.
+
+A set of n items is a number of n bits. Part S has a root b_S = a_S^(1/(p+1)) and a floor X_S, infinite where nobody has
+all of S. Wanted is the partition with the least Σ a/C^p under the water-filling of the bound C = 1 (`waterfilling`).
+
+Mathematics
+    *No floor binds.* Water-filling then costs (Σ b)^(p+1)/C^p, so the partition with the least Σ b is best, and
+    Σ b is minimised by a programme over subsets: f(S) = min over the parts T of S that hold S's lowest item of b_T +
+    f(S − T), 3ⁿ/2 steps in all. It bounds every partition from below, floors or not, so when its own partition rests
+    on no floor the work is done.
+
+    *Floors bind.* Put a price λ on the bound: g_S(λ) = min_{c ≥ X_S} a_S/c^p + λ·c, reached at c = max(X_S,
+    b_S·(p/λ)^(1/(p+1))). For every λ and every partition, Σ g_S(λ) − λ·C is at most the partition's cost, because the
+    best shares of the bound are among the c, and they add up to no more than C. The same programme over subsets, with
+    g for b, minimises that over all partitions at once. The λ with the largest such minimum is found by halving:
+    where the minimising shares add up to more than C, λ is too small. The partitions met on the way are candidates.
+
+    *The search.* Parts are chosen in turn, each holding the lowest item that is left. What the programme says of the
+    rest bounds every completion from below, at a few prices around the best one; a branch that cannot get below the
+    best candidate is cut, and so is one whose floors cannot fit. What remains is the optimum.
+
+`best_partition` is compiled. `lowest_sum_plainly` is the twin of the programme; the twin of the whole is the look at
+every partition in `planning.aggregation.exhaustive`.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from slackwater.kernels.compiled import compiled
+from slackwater.kernels.waterfilling import ROUNDING, fill
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+_HALVINGS = 14
+"""After these the price is known to a few parts in a hundred thousand of its bracket; the search does the rest."""
+_PRICES = (0.35, 0.6, 0.8, 0.92, 1.0, 1.1, 1.3, 1.8, 3.0)
+"""Prices for the search, relative to the best one: a branch with costly parts has its own best price near by."""
+
+
+@compiled
+def lowest_sum(values: Floats, sums: Floats, choices: Integers) -> None:
+    """Write the least Σ `values` over the partitions of each set, and the part that holds its lowest item."""
+    sums[0] = 0.0
+    for whole in range(1, len(values)):
+        low = whole & -whole
+        others = whole ^ low
+        best, choice = np.inf, 0
+        some = others
+        while True:
+            total = values[low | some] + sums[others ^ some]
+            if total < best:
+                best, choice = total, low | some
+            if some == 0:
+                break
+            some = (some - 1) & others
+        sums[whole] = best
+        choices[whole] = choice
+
+
+@compiled
+def _cut(choices: Integers, whole: int, parts: Integers) -> int:
+    """Follow the choices; return the number of parts."""
+    count = 0
+    while whole:
+        part = choices[whole]
+        if part == 0:
+            return 0
+        parts[count] = part
+        count += 1
+        whole ^= part
+    return count
+
+
+@compiled
+def _cost(parts: Integers, count: int, roots: Floats, floors: Floats, power: float) -> float:
+    """The cost of a partition under water-filling; negative where the floors do not fit."""
+    shares = np.empty(count)
+    own_roots, own_floors = np.empty(count), np.empty(count)
+    for k in range(count):
+        own_roots[k] = roots[parts[k]]
+        own_floors[k] = floors[parts[k]]
+    if not fill(own_roots, own_floors, 1.0, shares):
+        return -1.0
+    total = 0.0
+    for k in range(count):
+        if own_roots[k] > 0.0:
+            if shares[k] <= 0.0:
+                return np.inf
+            total += own_roots[k] * (own_roots[k] / shares[k]) ** power
+    return total
+
+
+@compiled
+def _priced(roots: Floats, floors: Floats, power: float, price: float, values: Floats) -> None:
+    """Write g_S(λ) of every part."""
+    wish = (power / price) ** (1.0 / (power + 1.0))
+    for part in range(1, len(roots)):
+        if floors[part] == np.inf:
+            values[part] = np.inf
+            continue
+        share = max(floors[part], wish * roots[part])
+        values[part] = price * share
+        if roots[part] > 0.0:
+            values[part] += roots[part] * (roots[part] / share) ** power
+    values[0] = 0.0
+
+
+@compiled
+def best_partition(roots: Floats, floors: Floats, power: float, best: Integers) -> tuple[int, int]:
+    """Write the parts of the cheapest partition at bound 1 to `best`; return how many, and the branches looked at.
+
+    0 parts say that no partition is feasible. No branches say that a lower bound was met without a search.
+    """
+    size = len(best)
+    whole = (1 << size) - 1
+    tables = len(_PRICES)
+    values, sums = np.empty(whole + 1), np.empty(whole + 1)
+    choices = np.zeros(whole + 1, np.int64)
+    parts = np.zeros(size, np.int64)
+    # The least that the floors of a set can add up to: each item where it is held most closely.
+    least = np.zeros(whole + 1)
+    for part in range(1, whole + 1):
+        low = part & -part
+        least[part] = least[part ^ low] + floors[low]
+    if not least[whole] <= 1.0 + ROUNDING:
+        return 0, 0
+    for k in range(size):
+        best[k] = 1 << k
+    best_count = size
+    best_cost = _cost(best, size, roots, floors, power)
+
+    for part in range(1, whole + 1):
+        values[part] = roots[part] if floors[part] < np.inf else np.inf
+    lowest_sum(values, sums, choices)
+    count = _cut(choices, whole, parts)
+    cost = _cost(parts, count, roots, floors, power)
+    if cost >= 0.0:
+        if cost < best_cost:
+            best_cost, best_count = cost, count
+            best[:] = parts
+        if cost <= sums[whole] ** (power + 1.0) * (1.0 + ROUNDING):
+            return count, 0
+
+    # The best price. No price below that of the loose programme can be better.
+    lower = max(power * sums[whole] ** (power + 1.0), 1e-30)
+    upper = 0.0
+    price = lower
+    strongest, strongest_price = -np.inf, lower
+    for step in range(_HALVINGS + 80):
+        _priced(roots, floors, power, price, values)
+        lowest_sum(values, sums, choices)
+        count = _cut(choices, whole, parts)
+        if sums[whole] - price > strongest:
+            strongest, strongest_price = sums[whole] - price, price
+        cost = _cost(parts, count, roots, floors, power)
+        if cost >= 0.0 and cost < best_cost:
+            best_cost, best_count = cost, count
+            best[:] = parts
+        if strongest >= best_cost * (1.0 - ROUNDING):
+            return best_count, 0
+        wish = (power / price) ** (1.0 / (power + 1.0))
+        spent = 0.0
+        for k in range(count):
+            spent += max(floors[parts[k]], wish * roots[parts[k]])
+        if spent > 1.0:
+            lower = price
+            if upper == 0.0 and price > 1e30:
+                break
+        else:
+            upper = price
+        if upper == 0.0:
+            price = lower * 4.0
+        elif step > _HALVINGS + 4 or upper / lower < 1.0001:
+            break
+        else:
+            price = (lower * upper) ** 0.5
+
+    prices = np.empty(tables)
+    priced = np.empty((tables, whole + 1))
+    rests = np.empty((tables, whole + 1))
+    for j in range(tables):
+        prices[j] = strongest_price * _PRICES[j]
+        _priced(roots, floors, power, prices[j], priced[j])
+        lowest_sum(priced[j], rests[j], choices)
+
+    branches = 0
+    paid = np.zeros((size + 1, tables))
+    paid[0] = -prices
+    rested = np.zeros(size + 1)
+    left, some = np.zeros(size + 1, np.int64), np.zeros(size + 1, np.int64)
+    left[0] = whole
+    some[0] = whole ^ 1
+    level = 0
+    while level >= 0:
+        if some[level] < 0:
+            level -= 1
+            continue
+        low = left[level] & -left[level]
+        others = left[level] ^ low
+        part = low | some[level]
+        some[level] = (some[level] - 1) & others if some[level] > 0 else -1
+        branches += 1
+        rest = left[level] ^ part
+        if not rested[level] + floors[part] + least[rest] <= 1.0 + ROUNDING:
+            continue
+        hopeless = False
+        for j in range(tables):
+            if paid[level, j] + priced[j, part] + rests[j, rest] >= best_cost * (1.0 - ROUNDING):
+                hopeless = True
+                break
+        if hopeless:
+            continue
+        parts[level] = part
+        if rest == 0:
+            cost = _cost(parts, level + 1, roots, floors, power)
+            if cost >= 0.0 and cost < best_cost:
+                best_cost, best_count = cost, level + 1
+                best[: level + 1] = parts[: level + 1]
+            continue
+        for j in range(tables):
+            paid[level + 1, j] = paid[level, j] + priced[j, part]
+        rested[level + 1] = rested[level] + floors[part]
+        level += 1
+        left[level] = rest
+        some[level] = rest ^ (rest & -rest)
+    return best_count, branches
+
+
+def lowest_sum_plainly(values: Mapping[int, float], whole: int) -> float:
+    """The least Σ `values` over the partitions of a set into parts that have one.
+
+    >>> lowest_sum_plainly({0b01: 2.0, 0b10: 2.0, 0b11: 3.0}, 0b11)
+    3.0
+    """
+    if whole == 0:
+        return 0.0
+    low = whole & -whole
+    fitting = [part for part in values if part & low and part & whole == part]
+    return min((values[part] + lowest_sum_plainly(values, whole ^ part) for part in fitting), default=float("inf"))

@@ -1,0 +1,42 @@
+"""How many messages a value costs when it is sent whenever it has left a bound around the value last sent.
+
+The first value is what a subscription begins with and counts as no message.
+
+`count_pushes` is compiled, `count_pushes_plainly` is its twin over Python values.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from slackwater.kernels.compiled import compiled
+
+Floats = npt.NDArray[np.float64]
+
+
+@compiled
+def count_pushes(values: Floats, within: float) -> int:
+    """Count the messages of one series."""
+    sent = values[0]
+    count = 0
+    for value in values:
+        if abs(value - sent) > within:
+            sent = value
+            count += 1
+    return count
+
+
+def count_pushes_plainly(values: Sequence[float], within: float) -> int:
+    """Count the messages of one series.
+
+    >>> count_pushes_plainly([0.0, 1.0, 2.0, 3.5, 3.0, 1.0], within=2.0)
+    2
+    """
+    sent, *rest = values
+    moments = []
+    for moment, value in enumerate(rest):
+        if abs(value - sent) > within:
+            sent = value
+            moments.append(moment)
+    return len(moments)

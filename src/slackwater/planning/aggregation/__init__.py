@@ -1,0 +1,43 @@
+"""Cutting bounded sums over a network of aggregators, for the fewest messages. Needs the `node` extra."""
+
+from slackwater.planning.aggregation.alpha import FollowingAlpha
+from slackwater.planning.aggregation.base import CostModel, Dynamics, NetworkPlan, Offer, Part, SumQuery, messages
+from slackwater.planning.aggregation.consistent_cost import ConsistentCost
+from slackwater.planning.aggregation.drawn import Drawn
+from slackwater.planning.aggregation.exact import Exact
+from slackwater.planning.aggregation.exhaustive import Exhaustive
+from slackwater.planning.aggregation.max_gain import MaxGain
+from slackwater.planning.aggregation.min_cost import MinCost
+from slackwater.planning.aggregation.most_saved import MostSaved
+from slackwater.planning.aggregation.naive import Naive
+from slackwater.planning.aggregation.optc import OptC
+from slackwater.planning.aggregation.predecided import Predecided
+from slackwater.planning.aggregation.printed_cost import PrintedCost
+from slackwater.planning.aggregation.problem import MOST_ITEMS, Planner, Problem
+from slackwater.planning.aggregation.scale_free_cost import ScaleFreeCost
+
+__all__ = [
+    "MOST_ITEMS",
+    "ConsistentCost",
+    "CostModel",
+    "Drawn",
+    "Dynamics",
+    "Exact",
+    "Exhaustive",
+    "FollowingAlpha",
+    "MaxGain",
+    "MinCost",
+    "MostSaved",
+    "Naive",
+    "NetworkPlan",
+    "Offer",
+    "OptC",
+    "Part",
+    "Planner",
+    "Predecided",
+    "PrintedCost",
+    "Problem",
+    "ScaleFreeCost",
+    "SumQuery",
+    "messages",
+]

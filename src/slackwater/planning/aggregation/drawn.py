@@ -1,0 +1,28 @@
+"""Random: an aggregator by lot gets all it has of what is left, again and again. What choosing is measured against."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from slackwater.planning.aggregation.base import NetworkPlan
+from slackwater.planning.aggregation.problem import Problem
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Draws from the generator it is given, so its plans depend on what was planned before."""
+
+    generator: np.random.Generator
+    name: str = "random"
+
+    def __call__(self, problem: Problem) -> NetworkPlan:
+        """Plan a query."""
+        problem.check_offered()
+        left = problem.whole
+        chosen = []
+        while left:
+            useful = [offer for offer, held in enumerate(problem.held) if held & left]
+            offer = useful[int(self.generator.integers(len(useful)))]
+            chosen.append((offer, problem.held[offer] & left))
+            left &= ~problem.held[offer]
+        return problem.planned(self.name, chosen)

@@ -1,0 +1,43 @@
+"""The plan with the fewest messages expected, proven: no other partition, aggregator or sharing out costs less.
+
+For a given part only the aggregator with the least X matters, because a part's amount does not depend on who serves it.
+What is left is to find the partition; how stands in `kernels.partitions`. Exact means exact in the model: what a
+model says wrongly of the data the plan cannot know.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from slackwater.kernels.partitions import best_partition
+from slackwater.planning.aggregation.base import NetworkPlan
+from slackwater.planning.aggregation.problem import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """Plans queries of up to `problem.MOST_ITEMS` items; infeasible only when no plan is feasible."""
+
+    name: str = "exact"
+
+    def __call__(self, problem: Problem) -> NetworkPlan:
+        """Plan a query."""
+        return self.searched(problem)[0]
+
+    def searched(self, problem: Problem) -> tuple[NetworkPlan, int]:
+        """The plan, and how many branches had to be looked at: 0 where a lower bound was met without."""
+        problem.check_offered()
+        tables = problem.tables
+        scale = float(tables.roots.max())
+        best = np.zeros(len(problem.query.items), np.int64)
+        # In units of the bound and of the largest root: prices are found by doubling and halving.
+        count, branches = best_partition(
+            tables.roots / scale if scale > 0 else tables.roots,
+            tables.floors / problem.query.within,
+            problem.model.exponent,
+            best,
+        )
+        if count == 0:
+            raise problem.infeasible(self.name, problem.tightest)
+        parts = [(int(tables.holders[part]), int(part)) for part in best[:count]]
+        return problem.planned(self.name, parts), branches

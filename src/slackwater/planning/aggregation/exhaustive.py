@@ -1,0 +1,60 @@
+"""The look at every partition: the slow twin of `exact`, which tests hold it against. For 8 items 4140 partitions."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from slackwater.kernels.subsets import least_total_plainly
+from slackwater.kernels.waterfilling import fill_plainly
+from slackwater.planning.aggregation.base import NetworkPlan, messages
+from slackwater.planning.aggregation.problem import Problem
+
+
+def partitions(whole: int) -> Iterator[tuple[int, ...]]:
+    """Every way to cut a set into parts.
+
+    >>> sorted(partitions(0b11))
+    [(1, 2), (3,)]
+    """
+    if whole == 0:
+        yield ()
+        return
+    low = whole & -whole
+    others = some = whole ^ low
+    while True:
+        for rest in partitions(others ^ some):
+            yield (low | some, *rest)
+        if some == 0:
+            return
+        some = (some - 1) & others
+
+
+@dataclass(frozen=True, slots=True)
+class Exhaustive:
+    """Plans small queries by trying everything."""
+
+    name: str = "exhaustive"
+
+    def __call__(self, problem: Problem) -> NetworkPlan:
+        """Plan a query."""
+        problem.check_offered()
+        rows = problem.floors.tolist()
+        held = {}
+        for part in range(1, problem.whole + 1):
+            floor, offer = least_total_plainly(rows, problem.members(part))
+            if offer >= 0:
+                held[part] = (floor, offer, problem.amount(part))
+        rooting = 1.0 / (problem.model.exponent + 1.0)
+        best: tuple[float, tuple[int, ...], list[float]] | None = None
+        for parts in partitions(problem.whole):
+            if not all(part in held for part in parts):
+                continue
+            roots = [held[part][2] ** rooting for part in parts]
+            shares = fill_plainly(roots, [held[part][0] for part in parts], problem.query.within)
+            if shares is None:
+                continue
+            cost = sum(messages(problem.model, held[part][2], share) for part, share in zip(parts, shares, strict=True))
+            if best is None or cost < best[0]:
+                best = cost, parts, shares
+        if best is None:
+            raise problem.infeasible(self.name, problem.tightest)
+        return problem.plan(self.name, [(held[part][1], part) for part in best[1]], best[2])

@@ -1,0 +1,19 @@
+"""Optc: items apart, the bound shared out among them as well as it can be."""
+
+from dataclasses import dataclass
+
+from slackwater.planning.aggregation.base import NetworkPlan
+from slackwater.planning.aggregation.problem import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class OptC:
+    """Water-filling over single items; feasible whenever any plan is."""
+
+    name: str = "optc"
+
+    def __call__(self, problem: Problem) -> NetworkPlan:
+        """Plan a query."""
+        problem.check_offered()
+        places = range(len(problem.query.items))
+        return problem.planned(self.name, [(problem.holder(1 << place)[0], 1 << place) for place in places])
