@@ -1,0 +1,74 @@
+"""Ranges and updated values of one number attribute, by the million: arrays to a workload without a step for each
+event.
+
+Only the values that are updated get a coordinate here, their rank: what lies between them decides nothing. An open end
+is the first rank beyond its value, a closed one the rank of the value itself; −∞ and ∞ are no ends at all.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from slackwater.core.errors import PlanningError
+from slackwater.planning.push_pull.base import Flags, Floats, Integers, Moves, Queries, Workload
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranges:
+    """Ranges of a number attribute, each end closed unless said to be open."""
+
+    low: Floats
+    high: Floats
+    low_open: Flags | None = None
+    high_open: Flags | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.low) != len(self.high) or np.isnan(self.low).any() or np.isnan(self.high).any():
+            raise PlanningError("a range needs two ends that are numbers; −∞ and ∞ stand for none")
+
+    def __len__(self) -> int:
+        return len(self.low)
+
+
+def on_a_line(
+    ranges: Ranges,
+    setup: Floats,
+    values: Floats,
+    costs: Floats,
+    rates: Floats | None = None,
+    sizes: Floats | None = None,
+) -> Workload:
+    """Write queries and updates in ranks; in M3 `rates` is the β of each query and `sizes` the data at each update's
+    value.
+
+    Where several updates have one value its data count once: the last size given is taken.
+    """
+    if len(setup) != len(ranges) or len(costs) != len(values) or np.isnan(values).any():
+        raise PlanningError("every range and every updated value has one cost, and a value is a number")
+    at, where = np.unique(values, return_inverse=True)
+    first = _rank(at, ranges.low, ranges.low_open, closed="left")
+    last = _rank(at, ranges.high, ranges.high_open, closed="right") - 1
+    some = np.flatnonzero(first <= last)
+    queries = Queries(np.asarray(setup, np.float64), some, first[some, None], last[some, None])
+    push = np.bincount(where, costs, len(at)).astype(np.float64)
+    transfer = np.zeros(len(at))
+    if rates is not None and sizes is not None:
+        size = np.zeros(len(at))
+        size[where] = sizes
+        changes = np.bincount(first[some], rates[some], len(at) + 1)
+        changes -= np.bincount(last[some] + 1, rates[some], len(at) + 1)
+        # Differences leave dust where nothing is asked; a cost is never below 0.
+        transfer = np.maximum(np.cumsum(changes)[:-1], 0.0) * size
+    return Workload(queries, np.arange(len(at))[:, None], push, transfer, Moves.none())
+
+
+def _rank(at: Floats, ends: Floats, opened: Flags | None, closed: str) -> Integers:
+    """How many of the values lie before each end; the ends in order first, so that memory is read in order too."""
+    order = np.argsort(ends)
+    ordered = ends[order]
+    answer = np.empty(len(ends), np.int64)
+    answer[order] = np.searchsorted(at, ordered, "left" if closed == "left" else "right")
+    if opened is not None and opened.any():
+        other = np.searchsorted(at, ends[opened], "right" if closed == "left" else "left")
+        answer[opened] = other
+    return answer
