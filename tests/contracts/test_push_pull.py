@@ -35,8 +35,8 @@ from slackwater.planning.push_pull.uniform import uniform
 
 EXACT: Mapping[str, Labeller] = {"cut": exact_by_cut, "whichever": exact}
 EXACT_ON_A_LINE: Mapping[str, Labeller] = {"one pass": exact_on_a_line, "recurrence": exact_by_recurrence}
-HEURISTICS: Mapping[str, Labeller] = {"uniform": uniform, "naive": naive, "mnaive": mnaive, "prop": prop}
-WITH_REGIONS: Mapping[str, Labeller] = {"buckets": buckets, "equi-height": equi_height}
+HEURISTICS: Mapping[str, Labeller] = {"naive": naive, "mnaive": mnaive, "prop": prop}
+WITH_REGIONS: Mapping[str, Labeller] = {"uniform": uniform, "buckets": buckets, "equi-height": equi_height}
 MODELS: Mapping[str, Pricing] = {
     "M1": Messages(),
     "M2": Constants(),

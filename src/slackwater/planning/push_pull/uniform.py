@@ -1,4 +1,8 @@
-"""UNIFORM: one label for everything, the cheaper one. What a system without regions can do at best."""
+"""UNIFORM: one label for everything, the cheaper one. What a system without regions can do at best.
+
+When everything is PULL every query is pulled, also one that touches no place where something changed: nobody knows
+that.
+"""
 
 import numpy as np
 
@@ -8,6 +12,6 @@ from slackwater.planning.push_pull.base import Labelling, Workload
 def uniform(workload: Workload) -> Labelling:
     """Push everything or pull everything."""
     count = len(workload.places)
-    all_push = Labelling.of(workload, np.ones(count, np.bool_))
-    all_pull = Labelling.of(workload, np.zeros(count, np.bool_))
-    return all_push if all_push.cost < all_pull.cost else all_pull
+    pushing = Labelling.of(workload, np.ones(count, np.bool_))
+    pulling = Labelling(np.zeros(count, np.bool_), float(workload.queries.setup.sum() + workload.transfer.sum()))
+    return pushing if pushing.cost < pulling.cost else pulling
