@@ -5,6 +5,7 @@ import pytest
 
 from slackwater.kernels.grouping import group
 from slackwater.kernels.halving import halve, made_up, made_up_plainly
+from slackwater.kernels.placing import placed
 from slackwater.kernels.prefix_minimum import pulled, pulled_plainly
 from slackwater.kernels.touching import grab, touch_any, touching_plainly, weight_at
 
@@ -72,3 +73,26 @@ def test_a_range_on_a_line_is_few_halves() -> None:
     tree = halve(places)
     _, nodes = made_up(np.zeros(1, np.int64), np.array([[1]]), np.array([[4094]]), *tree)
     assert len(nodes) <= 2 * 12
+
+
+@pytest.mark.parametrize("right", [False, True])
+@pytest.mark.parametrize(
+    "ordered",
+    [
+        np.zeros(0),
+        np.array([3.0]),
+        np.array([1.0, 1.0, 1.0]),
+        np.sort(np.random.default_rng(1).normal(0, 1, 500)),
+        np.sort(np.exp(np.random.default_rng(2).normal(0, 20, 500))),
+        np.array([-1.7e308, 0.0, 5e-324, 1.7e308]),
+        np.array([-np.inf, 0.0, 1.0, np.inf]),
+        np.array([0.0, 5e-324]),
+    ],
+    ids=str,
+)
+def test_placing_is_searching(ordered: np.ndarray, *, right: bool) -> None:
+    rng = np.random.default_rng(3)
+    asked = np.concatenate((ordered, np.nextafter(ordered, np.inf), rng.normal(0, 3, 200), [-np.inf, np.inf, 0.0]))
+    assert (
+        placed(ordered, asked, right).tolist() == np.searchsorted(ordered, asked, "right" if right else "left").tolist()
+    )

@@ -18,7 +18,7 @@ def stretch(seed: int, count: int, asked: float, changed: float) -> Events:
     """Queries around one value, updates around another."""
     rng = np.random.default_rng(seed)
     asks = rng.random(count) < 0.5
-    at = np.round(np.where(asks, rng.normal(asked, 20, count), rng.normal(changed, 20, count)))
+    at = np.round(np.where(asks, rng.normal(asked, 20, count), rng.normal(changed, 20, count))).astype(np.float64)
     width = np.where(asks, rng.integers(0, 10, count), 0)
     return Events(asks, at - width, at + width, np.ones(count))
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from slackwater.core.errors import PlanningError
-from slackwater.planning.push_pull.base import Flags, Floats, Integers, Moves, Queries, Workload
+from slackwater.kernels.placing import placed, placed_ranges
+from slackwater.planning.push_pull.base import Flags, Floats, Moves, Queries, Workload
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,9 +46,13 @@ def on_a_line(
     """
     if len(setup) != len(ranges) or len(costs) != len(values) or np.isnan(values).any():
         raise PlanningError("every range and every updated value has one cost, and a value is a number")
-    at, where = np.unique(values, return_inverse=True)
-    first = _rank(at, ranges.low, ranges.low_open, closed="left")
-    last = _rank(at, ranges.high, ranges.high_open, closed="right") - 1
+    at = np.unique(values)
+    where = placed(at, values, False)
+    closed = np.zeros(len(ranges), np.bool_)
+    low_open = closed if ranges.low_open is None else ranges.low_open
+    high_open = closed if ranges.high_open is None else ranges.high_open
+    first, beyond = placed_ranges(at, ranges.low, ranges.high, low_open, high_open)
+    last = beyond - 1
     some = np.flatnonzero(first <= last)
     queries = Queries(np.asarray(setup, np.float64), some, first[some, None], last[some, None])
     push = np.bincount(where, costs, len(at)).astype(np.float64)
@@ -60,15 +65,3 @@ def on_a_line(
         # Differences leave dust where nothing is asked; a cost is never below 0.
         transfer = np.maximum(np.cumsum(changes)[:-1], 0.0) * size
     return Workload(queries, np.arange(len(at))[:, None], push, transfer, Moves.none())
-
-
-def _rank(at: Floats, ends: Floats, opened: Flags | None, closed: str) -> Integers:
-    """How many of the values lie before each end; the ends in order first, so that memory is read in order too."""
-    order = np.argsort(ends)
-    ordered = ends[order]
-    answer = np.empty(len(ends), np.int64)
-    answer[order] = np.searchsorted(at, ordered, "left" if closed == "left" else "right")
-    if opened is not None and opened.any():
-        other = np.searchsorted(at, ends[opened], "right" if closed == "left" else "left")
-        answer[opened] = other
-    return answer

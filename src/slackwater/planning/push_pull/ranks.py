@@ -37,17 +37,21 @@ class Line:
         queries = workload.queries
         first, beyond = count_on_a_line(workload.places[:, 0], queries.lows[:, 0], queries.highs[:, 0])
         last = beyond - 1
-        touching = np.flatnonzero(first <= last)
-        by_end, first_ending = group(last[touching], len(order))
-        by_end = touching[by_end]
+        some = first <= last
+        if not some.all():
+            first, last, owners = first[some], last[some], queries.owners[some]
+        else:
+            owners = queries.owners
+        by_end, first_ending = group(last, len(order))
+        owners = owners[by_end]
         return cls(
             order,
             workload.push[order],
             workload.transfer[order],
             first[by_end],
-            last[by_end],
-            queries.setup[queries.owners[by_end]],
-            queries.owners[by_end],
+            np.repeat(np.arange(len(order)), np.diff(first_ending)),
+            queries.setup[owners],
+            owners,
             first_ending,
         )
 

@@ -1,4 +1,4 @@
-"""DYNNAIVE: label anew when a share β of the regions has gone bad, a query counting in full at every region it touches."""
+"""DYNNAIVE: label anew when a share β of the regions has gone bad; a query counts in full at each region it touches."""
 
 from dataclasses import dataclass
 

@@ -15,7 +15,7 @@ from slackwater.planning.push_pull.drift.base import Cover, Events
 
 
 def bad_share(labelled: Events, since: Events, cover: Cover, alpha: float, *, shared: bool) -> float:
-    """The share of regions that have gone bad; with `shared` a query's weight is divided among the regions it touches."""
+    """The share of regions gone bad; with `shared` the weight of a query is divided among the regions it touches."""
     ends = np.unique(np.concatenate((labelled.low[labelled.asks], labelled.high[labelled.asks])))
     if len(ends) < 2:
         return 0.0
