@@ -5,7 +5,7 @@ import pytest
 
 from slackwater.kernels.grouping import group
 from slackwater.kernels.halving import halve, made_up, made_up_plainly
-from slackwater.kernels.placing import placed
+from slackwater.kernels.placing import placed, placed_ranges
 from slackwater.kernels.prefix_minimum import pulled, pulled_plainly
 from slackwater.kernels.touching import grab, touch_any, touching_plainly, weight_at
 
@@ -96,3 +96,21 @@ def test_placing_is_searching(ordered: np.ndarray, *, right: bool) -> None:
     assert (
         placed(ordered, asked, right).tolist() == np.searchsorted(ordered, asked, "right" if right else "left").tolist()
     )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_placing_ranges_is_searching_for_both_ends(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    ordered = np.unique(rng.integers(0, 60, 40)).astype(np.float64)
+    low = rng.integers(-5, 65, 300).astype(np.float64)
+    high = np.where(rng.random(300) < 0.1, np.inf, low + rng.integers(-1, 9, 300))
+    low_open, high_open = rng.random(300) < 0.5, rng.random(300) < 0.5
+    expected = []
+    for k in range(300):
+        above = ordered > low[k] if low_open[k] else ordered >= low[k]
+        below = ordered < high[k] if high_open[k] else ordered <= high[k]
+        held = np.flatnonzero(above & below)
+        if len(held):
+            expected.append((k, int(held[0]), int(held[-1])))
+    found = zip(*(array.tolist() for array in placed_ranges(ordered, low, high, low_open, high_open)), strict=True)
+    assert sorted(found) == expected

@@ -21,6 +21,8 @@ Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 Contents = npt.NDArray[np.int32]
 
+BINS = 1024
+
 
 @compiled
 def _cell(value: float, low: float, scale: float, cells: int) -> int:
@@ -75,15 +77,35 @@ def placed(ordered: Floats, values: Floats, right: bool) -> Integers:
 @compiled
 def placed_ranges(
     ordered: Floats, lows: Floats, highs: Floats, low_open: Flags, high_open: Flags
-) -> tuple[Integers, Integers]:
-    """The first of the ordered values in each range, and one beyond the last.
+) -> tuple[Integers, Integers, Integers]:
+    """The ranges that hold any of the ordered values: which, the first value in each and the last.
 
-    Both ends in one pass: they are near each other, in memory too.
+    They come roughly from left to right: ranges are dealt into a thousand bins by their low ends first, and whoever
+    goes over them later finds neighbours near in memory.
     """
-    first, beyond = np.zeros(len(lows), np.int64), np.zeros(len(lows), np.int64)
-    if len(ordered):
-        begins, low, scale = _contents(ordered)
-        for k in range(len(lows)):
-            first[k] = _place(ordered, begins, low, scale, lows[k], low_open[k])
-            beyond[k] = _place(ordered, begins, low, scale, highs[k], not high_open[k])
-    return first, beyond
+    count = len(lows)
+    who, first, last = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64)
+    if len(ordered) == 0:
+        return who[:0], first[:0], last[:0]
+    begins, low, scale = _contents(ordered)
+    cells = len(begins) - 1
+    bins = np.zeros(BINS + 1, np.int64)
+    for k in range(count):
+        bins[_cell(lows[k], low, scale, cells) * BINS // cells + 1] += 1
+    for one in range(BINS):
+        bins[one + 1] += bins[one]
+    dealt, dealt_low, dealt_high = np.empty(count, np.int64), np.empty(count), np.empty(count)
+    for k in range(count):
+        one = _cell(lows[k], low, scale, cells) * BINS // cells
+        at = bins[one]
+        bins[one] += 1
+        dealt[at], dealt_low[at], dealt_high[at] = k, lows[k], highs[k]
+    used = 0
+    for at in range(count):
+        k = dealt[at]
+        start = _place(ordered, begins, low, scale, dealt_low[at], low_open[k])
+        end = _place(ordered, begins, low, scale, dealt_high[at], not high_open[k]) - 1
+        if start <= end:
+            who[used], first[used], last[used] = k, start, end
+            used += 1
+    return who[:used], first[:used], last[:used]

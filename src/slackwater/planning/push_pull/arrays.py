@@ -46,22 +46,27 @@ def on_a_line(
     """
     if len(setup) != len(ranges) or len(costs) != len(values) or np.isnan(values).any():
         raise PlanningError("every range and every updated value has one cost, and a value is a number")
-    at = np.unique(values)
-    where = placed(at, values, False)
+    at, push = _summed(values, costs)
     closed = np.zeros(len(ranges), np.bool_)
     low_open = closed if ranges.low_open is None else ranges.low_open
     high_open = closed if ranges.high_open is None else ranges.high_open
-    first, beyond = placed_ranges(at, ranges.low, ranges.high, low_open, high_open)
-    last = beyond - 1
-    some = np.flatnonzero(first <= last)
-    queries = Queries(np.asarray(setup, np.float64), some, first[some, None], last[some, None])
-    push = np.bincount(where, costs, len(at)).astype(np.float64)
+    who, first, last = placed_ranges(at, ranges.low, ranges.high, low_open, high_open)
+    queries = Queries(np.asarray(setup, np.float64), who, first[:, None], last[:, None])
     transfer = np.zeros(len(at))
     if rates is not None and sizes is not None:
         size = np.zeros(len(at))
-        size[where] = sizes
-        changes = np.bincount(first[some], rates[some], len(at) + 1)
-        changes -= np.bincount(last[some] + 1, rates[some], len(at) + 1)
+        size[placed(at, values, False)] = sizes
+        changes = np.bincount(first, rates[who], len(at) + 1)
+        changes -= np.bincount(last + 1, rates[who], len(at) + 1)
         # Differences leave dust where nothing is asked; a cost is never below 0.
         transfer = np.maximum(np.cumsum(changes)[:-1], 0.0) * size
     return Workload(queries, np.arange(len(at))[:, None], push, transfer, Moves.none())
+
+
+def _summed(values: Floats, costs: Floats) -> tuple[Floats, Floats]:
+    """The values in order, each once, and the sum of its costs; counting is enough where all costs are the same."""
+    if len(costs) and (costs == costs[0]).all():
+        at, counts = np.unique(values, return_counts=True)
+        return at, (counts * float(costs[0])).astype(np.float64)
+    at = np.unique(values)
+    return at, np.bincount(placed(at, values, False), costs, len(at)).astype(np.float64)

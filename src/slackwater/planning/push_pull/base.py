@@ -39,7 +39,7 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Queries:
-    """Boxes in whole coordinates, low..high both included; box b belongs to query `owners[b]`, in order of queries.
+    """Boxes in whole coordinates, low..high both included; box b belongs to query `owners[b]`, those of one together.
 
     A query without boxes touches nothing and costs nothing.
     """
@@ -52,10 +52,10 @@ class Queries:
     def __post_init__(self) -> None:
         if self.lows.ndim != 2 or self.lows.shape != self.highs.shape or len(self.lows) != len(self.owners):
             raise PlanningError("boxes need an owner each, and as many low ends as high ends along every axis")
-        if len(self.owners) and (np.diff(self.owners) < 0).any():
-            raise PlanningError("boxes stand in the order of their queries")
-        if len(self.owners) and not 0 <= self.owners[0] <= self.owners[-1] < len(self.setup):
+        if len(self.owners) and not 0 <= self.owners.min() <= self.owners.max() < len(self.setup):
             raise PlanningError("a box belongs to a query that is not there")
+        if 1 + int(np.count_nonzero(np.diff(self.owners))) > max(1, int(np.count_nonzero(self._boxes()))):
+            raise PlanningError("the boxes of a query stand together")
         if (self.lows > self.highs).any():
             raise PlanningError("a box whose low end is above its high end holds nothing; leave it out")
         _not_negative("the setup cost of a query", self.setup)
@@ -66,7 +66,13 @@ class Queries:
     @property
     def whole(self) -> bool:
         """Whether no query has more than one box."""
-        return bool((np.diff(self.owners) > 0).all())
+        return len(self.owners) == int(np.count_nonzero(self._boxes()))
+
+    def _boxes(self) -> Flags:
+        """Which queries have boxes."""
+        answer = np.zeros(len(self.setup), np.bool_)
+        answer[self.owners] = True
+        return answer
 
 
 @dataclass(frozen=True, slots=True, eq=False)
