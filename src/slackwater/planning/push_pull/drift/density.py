@@ -1,0 +1,19 @@
+"""DENSITY: label anew when an event costs more than α times what it cost when the labels were made."""
+
+from dataclasses import dataclass
+
+from slackwater.planning.push_pull.drift.base import Cover, Events
+
+
+@dataclass(frozen=True, slots=True)
+class Density:
+    """Fires when the cost of an event since labelling is above α times that on the labelled events; α > 1."""
+
+    alpha: float = 2.0
+
+    def fires(self, labelled: Events, since: Events, cover: Cover) -> bool:
+        """Whether the labels are no longer good."""
+        if not len(since):
+            return False
+        was = float(cover.paid(labelled).mean()) if len(labelled) else 0.0
+        return float(cover.paid(since).mean()) > self.alpha * was

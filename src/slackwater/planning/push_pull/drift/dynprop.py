@@ -1,0 +1,18 @@
+"""DYNPROP: as DYNNAIVE, with a query's weight shared equally among the regions it touches."""
+
+from dataclasses import dataclass
+
+from slackwater.planning.push_pull.drift.base import Cover, Events
+from slackwater.planning.push_pull.drift.ratios import bad_share
+
+
+@dataclass(frozen=True, slots=True)
+class DynProp:
+    """Fires when at least β of the regions have a shared ratio of at most α times what it was."""
+
+    alpha: float = 0.5
+    beta: float = 0.25
+
+    def fires(self, labelled: Events, since: Events, cover: Cover) -> bool:
+        """Whether the labels are no longer good."""
+        return len(since) > 0 and bad_share(labelled, since, cover, self.alpha, shared=True) >= self.beta

@@ -1,0 +1,84 @@
+"""The three cost models: what an update costs to push, and what a query costs to pull.
+
+M1 counts messages. M2 gives each event a constant of its own. M3 is linear in size: pushing an update of size s costs
+α + β·s, and a pulled query costs α once and β·s for the data s of every PULL place it touches.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from slackwater.core.cost import LinearCost
+
+
+class Pricing(Protocol):
+    """What events cost; `price` is what an event says of itself, `size` what it carries."""
+
+    def pushing(self, price: float, size: float) -> float:
+        """Price an update that is pushed."""
+        ...
+
+    def setup(self, price: float) -> float:
+        """Price a query that is pulled, without its data."""
+        ...
+
+    def rate(self) -> float:
+        """Price a unit of data in a pulled query."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """M1: every message costs 1."""
+
+    def pushing(self, price: float, size: float) -> float:
+        """One message."""
+        return 1.0
+
+    def setup(self, price: float) -> float:
+        """One message."""
+        return 1.0
+
+    def rate(self) -> float:
+        """Data ride along."""
+        return 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """M2: every event costs what it says."""
+
+    def pushing(self, price: float, size: float) -> float:
+        """Its own price."""
+        return price
+
+    def setup(self, price: float) -> float:
+        """Its own price."""
+        return price
+
+    def rate(self) -> float:
+        """Data ride along."""
+        return 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """M3: a message costs α and β for each unit of size, both possibly different for updates and for queries.
+
+    >>> Linear(LinearCost(3, 0.01), LinearCost(3, 0.01)).pushing(price=1.0, size=100.0)
+    4.0
+    """
+
+    update: LinearCost
+    query: LinearCost
+
+    def pushing(self, price: float, size: float) -> float:
+        """α and β·size."""
+        return self.update.message(size)
+
+    def setup(self, price: float) -> float:
+        """α alone."""
+        return self.query.alpha
+
+    def rate(self) -> float:
+        """β."""
+        return self.query.beta
