@@ -18,11 +18,15 @@ from pathlib import Path
 from slackwater.aggregator.configuration import Plan, UpstreamPlan
 from slackwater.aggregator.engine import AggregatorEngine
 from slackwater.aggregator.polling import PolledSource
+from slackwater.aggregator.pulled import feed_of, item_of
+from slackwater.aggregator.pulling import Puller, make_scheduler
 from slackwater.aggregator.state import UpstreamState
 from slackwater.aggregator.upstream import UpstreamLink
 from slackwater.client.session import microseconds
 from slackwater.core.clock import Clock
+from slackwater.core.query import Aggregate, StandingQuery
 from slackwater.core.schema import TableSchema
+from slackwater.server.events import Event, QueryRegistered, QueryUnregistered
 from slackwater.server.node import Node, NodeSettings
 from slackwater.server.serving import read_state
 from slackwater.server.upstreams import Upstream
@@ -50,6 +54,8 @@ class AggregatorNode(Node):
     def __init__(self, settings: NodeSettings, plan: Plan, clock: Clock | None = None) -> None:
         self._links: dict[str, UpstreamLink] = {}
         self._pollers: dict[str, PolledSource] = {}
+        self._pullers: dict[str, Puller] = {}
+        """By table."""
         self._helpers: list[asyncio.Task[None]] = []
         super().__init__(settings, clock, partial(AggregatorEngine, plan.holdings(), self.doubt))
         self._held = {(item.table, item.key) for upstream in plan.upstreams for item in upstream.items}
@@ -57,10 +63,16 @@ class AggregatorNode(Node):
             self._links[upstream.name] = UpstreamLink(self, upstream, self._state_of(upstream), self._beside)
         for source in plan.sources:
             self._pollers[source.part.name] = PolledSource(self, source)
+        for table, pulls in plan.pulled().items():
+            self._pullers[table] = Puller(self, pulls, make_scheduler)
         now = time.time()
         self._standing = {
             name: _Standing("upstream", len(link.state.items), "", now) for name, link in self._links.items()
         } | {name: _Standing("source", 1, "", now) for name in self._pollers}
+        for table, puller in self._pullers.items():
+            self._standing[feed_of(table, "")] = _Standing("pulled table", len(puller.state.keys), "", now)
+        for one, query in self.engine.kept():
+            self._watch(one.number, query)
 
     def _state_of(self, plan: UpstreamPlan) -> UpstreamState:
         """Where an earlier life has left off."""
@@ -92,6 +104,9 @@ class AggregatorNode(Node):
             return self._links[feed].state.doubt
         if feed in self._pollers:
             return self._pollers[feed].state.doubt(microseconds())
+        item = item_of(feed)
+        if item is not None and item[0] in self._pullers:
+            return self._pullers[item[0]].doubt(item[1])
         return f"{feed} has not begun yet"
 
     def review(self) -> None:
@@ -139,10 +154,28 @@ class AggregatorNode(Node):
         work = [self._tick()]
         work += [link.run() for link in self._links.values()]
         work += [poller.run() for poller in self._pollers.values()]
+        work += [puller.run() for puller in self._pullers.values()]
         for coroutine in work:
             task = asyncio.get_running_loop().create_task(coroutine)
             task.add_done_callback(over)
             self._helpers.append(task)
+
+    def _told(self, events: list[Event]) -> None:
+        """Queries that come and go are told to whoever pulls their items."""
+        super()._told(events)
+        for event in events:
+            if isinstance(event, QueryRegistered):
+                self._watch(event.number, event.query)
+            elif isinstance(event, QueryUnregistered):
+                for puller in self._pullers.values():
+                    puller.state.unregister(event.number)
+
+    def _watch(self, number: int, query: StandingQuery) -> None:
+        pulled = self.engine.holdings.pulled.get(query.table)
+        if pulled is not None and isinstance(query, Aggregate):
+            puller = self._pullers[query.table]
+            puller.state.register(number, query, self.engine.holdings.items(query, puller.schema))
+            puller.news.set()
 
     async def _tick(self) -> None:
         while True:
