@@ -122,3 +122,14 @@ def test_only_what_is_whole_and_exact_may_be_asked_about_once() -> None:
     assert HELD.exact("here")
     assert Holdings([Item("x", "quotes", "price", ("a",), 0.0)], complete=["quotes"]).exact("quotes")
     assert not Holdings([Item("x", "quotes", "price", ("a",), 0.0)]).exact("quotes")
+
+
+def test_a_table_that_nothing_feeds_any_more_is_not_taken_for_our_own() -> None:
+    holdings = Holdings([])
+    assert holdings.exact("quotes")
+    holdings.orphaned = frozenset({"quotes"})
+    assert not holdings.exact("quotes")
+    with pytest.raises(NotSupported, match="nothing brings them any more"):
+        holdings.held(query("SUM(price) FROM quotes WITHIN 2"), QUOTES)
+    assert holdings.fed == frozenset()
+    assert HELD.fed == {"quotes"}

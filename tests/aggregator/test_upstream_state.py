@@ -260,3 +260,19 @@ def test_when_nobody_will_have_the_client_another_one_begins_where_it_left_off(b
     bench.frame(50, *bench.said(1.0, 3.0))
     assert bench.written() == {"a": 1.0, "b": 3.0}
     assert bench.doubt() is None
+
+
+def test_writes_that_fail_one_after_the_other_are_a_doubt(bench: Bench) -> None:
+    """A full disk answers at once: no single write takes long, and still nothing is written."""
+    bench.frame(40, *bench.said(1.0, 2.0))
+    bench.written()
+    bench.frame(50, Value(11, 0, 5.0))
+    for _ in range(5):
+        write = bench.write()
+        assert write is not None
+        bench.state.failed(write)
+        bench.now += LEASE // 4
+        bench.state.tick(bench.now)
+    assert "fast enough" in (bench.doubt() or "")
+    bench.written()
+    assert bench.doubt() is None

@@ -121,12 +121,10 @@ def test_a_deployment_may_use_a_bus(tmp_path: Path) -> None:
     bus = 'log = "nats://localhost:4222/desk"\nnats = "nats://localhost:4222"\nnats_name = "desk"\n'
     file.write_text(f"[server]\n{bus}[followers.edge]\n")
     roles = {role.name: list(role.command()) for role in _roles(file, tmp_path, read_deployment(file))}
-    assert roles["server"][-6:] == [
-        *("--log", "nats://localhost:4222/desk"),
-        *("--nats", "nats://localhost:4222"),
-        *("--nats-name", "desk"),
-    ]
-    assert roles["edge"][-2:] == ["--follow", "nats://localhost:4222/desk"]
+    told = dict(zip(roles["server"], roles["server"][1:], strict=False))
+    assert told["--log"] == "nats://localhost:4222/desk"
+    assert (told["--nats"], told["--nats-name"]) == ("nats://localhost:4222", "desk")
+    assert dict(zip(roles["edge"], roles["edge"][1:], strict=False))["--follow"] == "nats://localhost:4222/desk"
     for more, sentence in (("[pipeline]", "reads a log in files"), ("[followers.edge]\nlog = 'nats://h/x'", "only")):
         file.write_text(f"[server]\n{bus}{more}\n")
         with pytest.raises(SlackwaterError, match=sentence):

@@ -10,8 +10,17 @@ from tests.hosting.twin import Host
 
 import slackwater
 from slackwater.client.failures import Refused
+from slackwater.core import HostKind, Placement, Position
+from slackwater.hosting.publication import Publication, SaidStep
+from slackwater.hosting.said import SaidWriter
+from slackwater.hosting.steps import Step
 from slackwater.lab.nats_server import NatsServer
+from slackwater.processing.base import Notifications
+from slackwater.server.engine import NodeEngine
+from slackwater.server.lanes import Routing
 from slackwater.server.process import ServerProcess
+from slackwater.server.rules import Rules
+from slackwater.server.spark_lane import SparkLane
 
 TABLE = "CREATE TABLE quotes (symbol TEXT PRIMARY KEY, price DOUBLE)"
 SUM = "SUBSCRIBE SELECT SUM(price) FROM quotes WITHIN 0.5"
@@ -102,11 +111,57 @@ async def test_a_host_that_is_not_there_yet_is_asked_once(tmp_path: Path) -> Non
     with served(tmp_path) as (server, host):
         async with slackwater.connect(server.url) as client:
             await client.execute(TABLE)
-            total = client.subscribe(SUM)
+            total, named = client.subscribe(SUM), client.subscribe(SUM.replace("SELECT", "slow AS SELECT", 1))
             await asyncio.sleep(again)
-            assert len(await client.subscriptions()) == 1
+            assert sorted(str(one.name) for one in await client.subscriptions()) == ["None", "slow"]
             host.batch()
-            await total.ready(10)
+            await asyncio.gather(total.ready(10), named.ready(10))
+
+
+async def test_a_name_decides_also_when_the_host_is_slow_and_a_race_for_it_ends(tmp_path: Path) -> None:
+    again = 7.0
+    rules = ("--keep-on", "node", "--keep-on", "query:slow=spark", "--keep-on", "table:alarms=spark")
+    with served(tmp_path, *rules) as (server, host):
+        async with slackwater.connect(server.url) as client:
+            await client.execute(TABLE)
+            await client.execute("CREATE TABLE alarms (id TEXT PRIMARY KEY, level DOUBLE)")
+            slow = client.subscribe(SUM.replace("SELECT", "slow AS SELECT", 1))
+            # One name, two tables, two lanes, at once: one of them is told, whichever it is.
+            first = client.subscribe("SUBSCRIBE both AS SELECT SUM(price) FROM quotes WITHIN 1")
+            second = client.subscribe("SUBSCRIBE both AS SELECT SUM(level) FROM alarms WITHIN 1")
+            await asyncio.sleep(again)
+            keeping = asyncio.create_task(host.keep_up())
+            await slow.ready(10)
+            ends = await asyncio.gather(first.ready(20), second.ready(20), return_exceptions=True)
+            assert sorted(type(end).__name__ for end in ends) == ["Refused", "Subscription"]
+        keeping.cancel()
+
+
+async def test_a_lane_that_missed_too_much_begins_again(tmp_path: Path) -> None:
+    routing = Routing(NodeEngine(), Placement(), frozenset(HostKind))
+    lane = SparkLane(tmp_path, "n", 1, Rules(host=HostKind.SPARK), routing, lambda append: None, lambda: 40)
+    lane.start()
+    with SaidWriter(tmp_path) as writer:
+        for start in range(0, 40, 10):
+            end = Position(start + 10)
+            step = SaidStep(Step(Notifications(end)))
+            writer.say(Publication(writer.generation, Position(start), end, (step,)))
+            writer.keep_answers()
+            writer.forget_before(start + 10)
+        following = asyncio.create_task(lane.follow())
+        async with asyncio.timeout(10):
+            while lane.engine.position < 40:
+                await asyncio.sleep(0.01)
+        assert lane.sessions.state.position == 40
+        for path in (tmp_path / "said").iterdir():
+            path.unlink()
+        (tmp_path / "said" / f"{40:020d}.said").write_bytes(b"damaged")
+        async with asyncio.timeout(10):
+            while lane._doubt is None:
+                await asyncio.sleep(0.01)
+        assert "damaged" in lane._doubt
+        assert not following.done(), "a doubt, and not the end"
+        following.cancel()
 
 
 async def test_a_server_that_is_started_again_knows_what_was_said(tmp_path: Path) -> None:

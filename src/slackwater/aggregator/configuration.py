@@ -18,7 +18,7 @@ define = "CREATE TABLE rates (pair TEXT PRIMARY KEY, rate DOUBLE)"
 every = 10
 
 [[pulls]]                              # asked for as often as its queries need, and no more
-name = "exchange"
+name = "tape"
 define = "CREATE TABLE trades (symbol TEXT PRIMARY KEY, price DOUBLE)"
 value = "price"
 url = "https://example.org/trades/{key}"

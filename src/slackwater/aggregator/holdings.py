@@ -51,6 +51,8 @@ class Holdings:
         self._complete = frozenset(complete)
         self.polled = dict(polled or {})
         self.pulled = dict(pulled or {})
+        self.orphaned: frozenset[str] = frozenset()
+        """Tables whose rows came from elsewhere and come no longer: what is left of them is as it was, and no more."""
         self._tables: dict[str, dict[str, dict[Key, Item]]] = {}
         for item in items:
             self._tables.setdefault(item.table, {}).setdefault(item.column, {})[item.key] = item
@@ -62,8 +64,15 @@ class Holdings:
     def exact(self, table: str) -> bool:
         """Whether the rows of a table are all there are, and as they are."""
         columns = self._tables.get(table, {}).values()
+        if table in self.orphaned:
+            return False
         all_there = table not in self._tables or table in self._complete
         return all_there and all(item.within == 0 for held in columns for item in held.values())
+
+    @property
+    def fed(self) -> frozenset[str]:
+        """The tables whose rows come from elsewhere."""
+        return frozenset({*self._tables, *self.polled, *self.pulled})
 
     def check(self, query: StandingQuery, schema: TableSchema) -> None:
         """Refuse what cannot be kept here."""
@@ -71,6 +80,11 @@ class Holdings:
 
     def held(self, query: StandingQuery, schema: TableSchema) -> StandingQuery:
         """The query as it has to be kept over what is held, so that it is right within its own bound."""
+        if query.table in self.orphaned:
+            raise NotSupported(
+                f"the rows of {query.table} came from elsewhere, and nothing brings them any more: configure where "
+                f"they come from, or drop the table"
+            )
         if query.table in self.polled or query.table in self.pulled:
             self._check_polled(query)
         if query.table in self.pulled and isinstance(query, Aggregate):
@@ -126,7 +140,7 @@ class Holdings:
     def _check_polled(self, query: StandingQuery) -> None:
         if isinstance(query, Aggregate) and query.bound.always:
             raise NotSupported(
-                f"the rows of {query.table} are fetched, and between two times nothing is known: no bound can be kept "
+                f"the rows of {query.table} are polled, and between two polls nothing is known: no bound can be kept "
                 f"always; say for which share of the time it has to hold, as in WITHIN {query.bound.within or 10:g} "
                 f"FIDELITY 95%"
             )

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import msgspec
+
 from slackwater.aggregator.configuration import Plan, UpstreamPlan
 from slackwater.aggregator.engine import AggregatorEngine
 from slackwater.aggregator.polling import PolledSource
@@ -24,8 +26,10 @@ from slackwater.aggregator.state import UpstreamState
 from slackwater.aggregator.upstream import UpstreamLink
 from slackwater.client.session import microseconds
 from slackwater.core.clock import Clock
+from slackwater.core.errors import StoreError
 from slackwater.core.query import Aggregate, StandingQuery
 from slackwater.core.schema import TableSchema
+from slackwater.hosting.said import write_whole
 from slackwater.server.events import Event, QueryRegistered, QueryUnregistered
 from slackwater.server.node import Node, NodeSettings
 from slackwater.server.serving import read_state
@@ -46,6 +50,23 @@ class _Standing:
     lost: bool = False
 
 
+FED_FILE = "fed.json"
+
+
+def _fed_so_far(folder: Path) -> frozenset[str]:
+    """The tables that have ever been filled from elsewhere, as far as they are still there."""
+    try:
+        return frozenset(msgspec.json.decode((folder / FED_FILE).read_bytes(), type=list[str]))
+    except FileNotFoundError:
+        return frozenset()
+    except (OSError, msgspec.MsgspecError) as error:
+        raise StoreError(f"{folder / FED_FILE} cannot be read: {error}") from error
+
+
+def _keep_fed(folder: Path, tables: frozenset[str]) -> None:
+    write_whole(folder / FED_FILE, msgspec.json.encode(sorted(tables)))
+
+
 class AggregatorNode(Node):
     """A running aggregator; made by opening its folder."""
 
@@ -54,10 +75,17 @@ class AggregatorNode(Node):
     def __init__(self, settings: NodeSettings, plan: Plan, clock: Clock | None = None) -> None:
         self._links: dict[str, UpstreamLink] = {}
         self._pollers: dict[str, PolledSource] = {}
+        self._seen: dict[str, int] = {}
         self._pullers: dict[str, Puller] = {}
         """By table."""
         self._helpers: list[asyncio.Task[None]] = []
-        super().__init__(settings, clock, partial(AggregatorEngine, plan.holdings(), self.doubt))
+        holdings = plan.holdings()
+        former = _fed_so_far(settings.folder)
+        holdings.orphaned = former - holdings.fed
+        super().__init__(settings, clock, partial(AggregatorEngine, holdings, self.doubt))
+        # A table that was dropped meanwhile may be made anew, as one of our own.
+        holdings.orphaned &= frozenset(self.engine.tables)
+        _keep_fed(settings.folder, holdings.fed | holdings.orphaned)
         self._held = {(item.table, item.key) for upstream in plan.upstreams for item in upstream.items}
         for upstream in plan.upstreams:
             self._links[upstream.name] = UpstreamLink(self, upstream, self._state_of(upstream), self._beside)
@@ -111,16 +139,19 @@ class AggregatorNode(Node):
 
     def review(self) -> None:
         """Tell the sessions, and the report, if there is doubt where there was none, or the other way round."""
-        changed = False
+        seen = {table: puller.state.changes for table, puller in self._pullers.items()}
+        changed, self._seen = seen != self._seen, seen
         for name, standing in self._standing.items():
             why = self.doubt(name)
             if why == standing.why:
                 continue
             changed = True
+            item = item_of(name)
+            shown = name if item is None else item[0]
             if (why is None) is not (standing.why is None):
                 standing.since = time.time()
                 if why is None:
-                    _report.info("%s %s can be relied on%s", standing.kind, name, " again" if standing.lost else "")
+                    _report.info("%s %s can be relied on%s", standing.kind, shown, " again" if standing.lost else "")
                 else:
                     standing.lost = True
                     _report.warning("lost: %s", why)
@@ -138,7 +169,13 @@ class AggregatorNode(Node):
             why = self.doubt(name)
             state = "certain" if why is None else "doubtful"
             position = self._links[name].state.position if name in self._links else None
-            found.append(Upstream(name, one.kind, state, why or "", one.since, one.items, position))
+            item = item_of(name)
+            if item is None:
+                found.append(Upstream(name, one.kind, state, why or "", one.since, one.items, position))
+                continue
+            puller = self._pullers[item[0]]
+            requests = sum(fetcher.requests for fetcher in puller.fetchers.values())
+            found.append(Upstream(item[0], one.kind, state, why or "", one.since, one.items, None, requests))
         return found
 
     def start(self, failed: Callable[[], None]) -> None:

@@ -66,6 +66,8 @@ class PulledState:
         self.keys = tuple(keys)
         self.scheduler = scheduler
         self.pulls = Pulls()
+        self.changes = 0
+        """How often an item came to be doubted, or relied on: who has seen this number has seen all doubts."""
         self._numbers = {key: number for number, key in enumerate(self.keys)}
         self._tick = tick
         self._missing: dict[int, _Missing] = {}
@@ -123,7 +125,8 @@ class PulledState:
     def got(self, now: int, key: str, value: float) -> None:
         """An item has this value."""
         item = self._numbers[key]
-        self._missing.pop(item, None)
+        if self._missing.pop(item, None) is not None or item not in self._values:
+            self.changes += 1
         self._values[item] = value
         self.scheduler.pulled(now // self._tick, item, value)
 
@@ -135,6 +138,7 @@ class PulledState:
         """An item could not be had; it is tried again after so many seconds."""
         item = self._numbers[key]
         self.pulls.failed += 1
+        self.changes += item not in self._missing or self._missing[item].why != why
         self._missing[item] = _Missing(why, now + max(round(again * 1_000_000), self._tick))
         self.scheduler.failed(now // self._tick, item)
 

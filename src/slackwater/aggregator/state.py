@@ -22,7 +22,7 @@ from slackwater.client.events import Certainty, Changed, Described, Ended
 from slackwater.client.state import ClientState
 from slackwater.core.types import Key
 
-ROOM = 1 << 20
+ROOM = 1 << 24
 """Sequence numbers for each position of an upstream: more than one write at a position needs."""
 assert MOST_ITEMS < ROOM
 
@@ -97,6 +97,8 @@ class UpstreamState:
         """Rises with every doubt: a write that was begun before does not end it."""
         self._under_way: tuple[Write, int] | None = None
         self._late = False
+        self._unwritten_since: int | None = None
+        """When the first of the writes was begun that have not succeeded yet."""
         self._right: int | None = None
 
     @property
@@ -193,6 +195,7 @@ class UpstreamState:
         first = max(self._sequence + 1, self.position * ROOM)
         write = Write(self.position, first, max(self._time + 1, time), tuple(rows), self._trust)
         self._under_way = (write, now)
+        self._unwritten_since = now if self._unwritten_since is None else self._unwritten_since
         self._changed = {}
         self._stale = {}
         # Also where it fails: what was handed over may have been taken.
@@ -202,7 +205,7 @@ class UpstreamState:
     def wrote(self, write: Write) -> None:
         """A write is durable and applied."""
         assert self._under_way is not None
-        self._under_way, self._late = None, False
+        self._under_way, self._late, self._unwritten_since = None, False, None
         self._right = write.position
         if self.ends_doubt(write):
             self._owing = False
@@ -223,7 +226,8 @@ class UpstreamState:
 
     def tick(self, now: int) -> None:
         """Time has passed."""
-        if self._under_way is not None and now - self._under_way[1] > self._patience and not self._late:
+        since = self._unwritten_since
+        if since is not None and now - since > self._patience and not self._late:
             self._late = True
             self._distrust()
 

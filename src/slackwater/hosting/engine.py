@@ -128,9 +128,9 @@ class QueryEngine:
         wanted = name.lower()
         return next((one for one in self.registrations.values() if one.name and one.name.lower() == wanted), None)
 
-    def has(self, host: HostKind, text: str) -> bool:
-        """Whether the log says that a host keeps a query of this text."""
-        return self._standing.has(host, text)
+    def has(self, host: HostKind, text: str, name: str | None) -> bool:
+        """Whether the log says that a host keeps a query of this text under this name."""
+        return self._standing.has(host, text, name)
 
     def standing_on(self, table: str) -> list[int]:
         """The numbers of the queries that read a table, whoever keeps them."""

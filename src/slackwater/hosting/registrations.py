@@ -26,7 +26,7 @@ class Registrations:
     def __init__(self) -> None:
         self.all: dict[int, Registration] = {}
         self._tables: dict[int, str] = {}
-        self._texts: Counter[tuple[HostKind, str]] = Counter()
+        self._known: Counter[tuple[HostKind, str, str | None]] = Counter()
         self._encoded: dict[int, msgspec.Raw] = {}
         """Each with its query, as it is written down."""
 
@@ -35,7 +35,7 @@ class Registrations:
         number = one.number
         self.pop(number)
         self.all[number] = one
-        self._texts[one.host, one.text] += 1
+        self._known[one.host, one.text, one.name] += 1
         self._tables[number] = query.table
         plain = (
             number,
@@ -56,14 +56,15 @@ class Registrations:
         self._encoded.pop(number, None)
         known = self.all.pop(number, None)
         if known is not None:
-            self._texts[known.host, known.text] -= 1
-            if not self._texts[known.host, known.text]:
-                del self._texts[known.host, known.text]
+            which = (known.host, known.text, known.name)
+            self._known[which] -= 1
+            if not self._known[which]:
+                del self._known[which]
         return known
 
-    def has(self, host: HostKind, text: str) -> bool:
-        """Whether a host keeps a query of this text."""
-        return (host, text) in self._texts
+    def has(self, host: HostKind, text: str, name: str | None) -> bool:
+        """Whether a host keeps a query of this text under this name."""
+        return (host, text, name) in self._known
 
     def query(self, number: int) -> StandingQuery:
         """The query of one that is there."""
@@ -86,7 +87,7 @@ class Registrations:
             number, owner, name, text, position, epoch, host, table, _ = _DECODER.decode(body)
             made.all[number] = Registration(number, owner, name, text, Position(position), epoch, HostKind(host))
             made._tables[number] = table
-            made._texts[HostKind(host), text] += 1
+            made._known[HostKind(host), text, name] += 1
             made._encoded[number] = body
         return made
 

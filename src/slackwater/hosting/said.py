@@ -61,7 +61,10 @@ def read_said(folder: Path, start: int) -> Publication | None:
         return None
     body = unsealed(_MAGIC, content)
     if body is None:
-        raise StoreError(f"{path} is damaged; remove it and start the host again, which says it again")
+        raise StoreError(
+            f"{path} is damaged; what clients were told is not known any more: let the host and the servers begin with "
+            f"a new folder"
+        )
     return decode(body)
 
 
@@ -106,6 +109,12 @@ class SaidWriter:
             reader = SaidReader(folder)
             reader.catch_up()
             self.replica = reader.replica
+            beyond = [start for start in said_starts(folder) if start >= self.replica.position]
+            if beyond:
+                raise StoreError(
+                    f"what was said at {self.replica.position} is missing from {folder}, which goes on at {beyond[0]}: "
+                    f"let the host and the servers begin with a new folder"
+                )
         except BlockingIOError:
             os.close(self._lock)
             raise StoreError(f"{folder} is being written by another host; stop that one first") from None

@@ -29,6 +29,7 @@ memory, where the node that reads it back finds it.
 import os
 import secrets
 import socket
+from bisect import bisect_right
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -168,8 +169,15 @@ class JetStreamLog:
             catalog = self._catalog
             for record in records:
                 catalog = catalog.after(record)
+            begun = self._view.end
             for block in made:
-                self._store_block(block)
+                try:
+                    self._store_block(block)
+                except LogError as error:
+                    if self._view.end == begun:
+                        raise
+                    kept = f"of this append, positions {begun} to {self._view.end} were kept"
+                    raise type(error)(f"{error}; {kept}") from error
             self._catalog = catalog
             self._stream.mark(self._view.end)
             return self._view.end
@@ -310,10 +318,14 @@ class JetStreamLog:
     def _present(self) -> _View:
         self._check_open()
         if self._read_only:
+            # What was seen before this look is promised; others may look, and see more, in the meantime.
+            seen = self._view.end
             view = self._look()
-            if view.end < self._view.end:
-                raise self._lost(view, self._view.end)
-            self._view = view
+            if view.end < seen:
+                raise self._lost(view, seen)
+            with self._guard:
+                if view.end >= self._view.end:
+                    self._view = view
         return self._view
 
     def _sound(self) -> _View:
@@ -357,9 +369,8 @@ class JetStreamLog:
 
     def _kept(self, position: Position) -> _Kept | None:
         with self._guard:
-            if not self._recent or position < self._recent[0].first:
-                return None
-            return next((one for one in reversed(self._recent) if one.first <= position < one.end), None)
+            nth = bisect_right(self._recent, position, key=lambda one: one.first) - 1
+            return self._recent[nth] if nth >= 0 and position < self._recent[nth].end else None
 
     def _stored(self, start: Position, end: Position, last: int) -> Iterator[Entry]:
         """Entries out of the stream."""

@@ -117,9 +117,14 @@ class Shardings:
 
 
 def since(shardings: Sequence[Sharding], position: int) -> Sequence[Sharding]:
-    """The one in force at a position, and all after it."""
-    first = max((nth for nth, one in enumerate(shardings) if one.position <= position), default=0)
+    """The one under which a position was reached, and all after it."""
+    first = max((nth for nth, one in enumerate(shardings) if one.position < position), default=0)
     return shardings[first:]
+
+
+def beginning_at(shardings: Sequence[Sharding], position: int) -> Sharding:
+    """The one under which a batch is done that begins at a position; the first where there is none yet."""
+    return next((one for one in reversed(shardings) if one.position <= position), shardings[0])
 
 
 def check_operators() -> None:

@@ -32,7 +32,7 @@ from slackwater.hosting.said import said_starts
 from slackwater.hosting.snapshots import Snapshot, SnapshotFolder
 from slackwater.hosting.steps import Registration, Step
 from slackwater.log.opening import shown
-from slackwater.pipeline.sharding import BUCKETS, Sharding, since
+from slackwater.pipeline.sharding import BUCKETS, Sharding, beginning_at
 from slackwater.pipeline.source import opened
 from slackwater.processing.base import Notifications
 from slackwater.processing.gathering import as_values
@@ -103,40 +103,52 @@ class Shard:
         """Bring it to the end of a batch, and say what that has to say.
 
         The first of the steps is at the start of the batch, for what the shard has to say for having been given other
-        queries; mostly that is nothing.
+        queries; mostly that is nothing. A batch without positions only keeps the worker warm, or is for a snapshot:
+        nothing of it is heard, so nothing that has to be said may come of it.
         """
         which = (task.start, task.end, task.shardings[-1].epoch)
         if self._last is None or self._last[0] != which:
             # Much of what is made in a batch stays: looking for garbage in it in between finds none.
             gc.disable()
             try:
-                self._last = (which, self._batch(task))
+                self._last = (which, self._idle(task) if task.start == task.end else self._batch(task))
             except BaseException:
                 # Half of a batch is no state to go on from.
                 self._engine = self._last = None
                 raise
             finally:
                 gc.enable()
-        return self._last[1]
+        began = time.perf_counter()
+        if task.snapshot:
+            self._write_snapshot(task.end)
+        return msgspec.structs.replace(self._last[1], snapshot_seconds=time.perf_counter() - began)
+
+    def _idle(self, task: ShardTask) -> ShardReport:
+        engine = self._engine if self._usable(task) else self._own(task)
+        self._engine = engine
+        begun = task.start if engine is None else int(engine.position)
+        if engine is not None:
+            self._catch_up(engine, task)
+        empty = encode_steps([SaidStep(Step(Notifications(Position(task.start))))])
+        count = 0 if engine is None else len(engine.host.queries)
+        return ShardReport(self._number, empty, 0.0, 0, task.start - begun, False, 0.0, os.getpid(), count, {})
 
     def _batch(self, task: ShardTask) -> ShardReport:
         began = time.perf_counter()
-        sharding = task.shardings[-1]
-        engine, before = self._engine, -1 if self._engine is None else int(self._engine.position)
-        if engine is None or before > task.start:
+        restored = not self._usable(task)
+        engine = self._engine
+        if engine is None or restored:
             engine = self._engine = self._own(task) or self._anew(task)
-        restored, begun = before != engine.position and before != task.start, int(engine.position)
-        anew = self._epoch == _NONE
+        begun, anew = int(engine.position), self._epoch == _NONE
         self._catch_up(engine, task)
-        steps = [self._shared(engine, sharding)]
-        if task.end > task.start:
-            steps += self._steps(engine, task, task.start, task.end)
+        steps = [self._shared(engine, task.shardings[-1])]
+        steps += self._steps(engine, task, task.start, task.end)
         changed = restored or any(one.step.registered or one.step.unregistered for one in steps)
         said = encode_steps(steps)
         seconds = time.perf_counter() - began
-        if task.snapshot or anew:
-            state = msgspec.msgpack.encode((self._epoch, engine.snapshot()))
-            snapshots_of(self._folder, self._number).write(Snapshot(engine.position, state))
+        if anew:
+            # What it has said now depends on when it was made anew: nobody may go back to before that.
+            self._write_snapshot(task.end)
         self._settle(engine)
         return ShardReport(
             self._number,
@@ -145,13 +157,24 @@ class Shard:
             task.end - task.start,
             task.start - begun,
             restored,
-            time.perf_counter() - began - seconds,
+            0.0,
             os.getpid(),
             len(engine.host.queries),
             self._weights(engine) if changed else {},
         )
 
+    def _write_snapshot(self, position: int) -> None:
+        if self._engine is not None and self._engine.position == position:
+            state = msgspec.msgpack.encode((self._epoch, self._engine.snapshot()))
+            snapshots_of(self._folder, self._number).write(Snapshot(self._engine.position, state))
+
     # ---- getting there
+
+    def _usable(self, task: ShardTask) -> bool:
+        """Whether what this worker has can be brought to the batch by the cuts that were said."""
+        if self._engine is None or self._engine.position > task.start:
+            return False
+        return self._engine.position == task.start or self._engine.position in said_starts(self._folder)
 
     def _own(self, task: ShardTask) -> QueryEngine | None:
         """This shard as it was when something was said, if all that was said since is known."""
@@ -161,7 +184,7 @@ class Shard:
             if engine is not None and (engine[0].position == task.start or engine[0].position in starts):
                 self._epoch = engine[1]
                 return engine[0]
-        if (starts and starts[0] == 0) or task.start == 0:
+        if task.shardings[0].epoch == 0 and ((starts and starts[0] == 0) or task.start == 0):
             self._epoch = task.shardings[0].epoch
             return QueryEngine(task.shardings[0].keeps(self._number))
         return None
@@ -190,7 +213,7 @@ class Shard:
         cuts = [begun, *(start for start in said_starts(self._folder) if begun < start < task.start)]
         for start, end in zip(cuts, [*cuts[1:], task.start], strict=True):
             if self._epoch != _NONE:
-                self._shared(engine, since(task.shardings, start)[0])
+                self._shared(engine, beginning_at(task.shardings, start))
             for _ in self._steps(engine, task, start, end):
                 pass
 

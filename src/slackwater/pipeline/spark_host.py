@@ -135,7 +135,7 @@ class SparkHost:
         while not stopping():
             if not self.batch():
                 if time.monotonic() - self._warm > WARM_SECONDS:
-                    self._run(Cut(self.position, self.position, self.sharding.epoch), snapshot=False)
+                    self._run(self._standstill(), snapshot=False)
                 time.sleep(IDLE_SECONDS)
 
     def batch(self) -> bool:
@@ -177,7 +177,11 @@ class SparkHost:
     def keep_snapshots(self) -> None:
         """Have all shards write down where they are, so that the next host need not catch up."""
         if self._snapshot_at < self.position and self._said.begun() is None:
-            self._snapshot_taken(self._run(Cut(self.position, self.position, self.sharding.epoch), snapshot=True))
+            self._snapshot_taken(self._run(self._standstill(), snapshot=True))
+
+    def _standstill(self) -> Cut:
+        """A batch without positions, under the sharding of the one that was said last: another is not in force yet."""
+        return Cut(self.position, self.position, since(self._shardings.all, self.position)[0].epoch)
 
     def reshard(self, shards: int) -> None:
         """Spread the queries evenly over so many shards, from the next batch on."""

@@ -116,9 +116,7 @@ class Host:
         self._check_order(position)
         latest = self.latest(query.table)
         check_query(query, latest.schema)
-        keeper = next((operator for operator in self._operators if operator.accepts(query)), None)
-        if keeper is None:
-            raise NotSupported(f"no operator keeps queries of the kind {type(query).__name__}")
+        keeper = self._keeper(query)
         former = self._keepers.get(number)
         if former is not None and former is not keeper:
             former.unregister(number, position)
@@ -136,6 +134,7 @@ class Host:
         self._check_order(position)
         latest = self.latest(query.table)
         check_query(query, latest.schema)
+        self._keeper(query)
         if isinstance(query, Aggregate) and listed(query, latest) is None:
             for weight in query.weights or ():
                 latest.slot_of(weight.key)
@@ -182,6 +181,12 @@ class Host:
                 "operators": [[type(operator).__name__, operator.snapshot()] for operator in self._operators],
             },
         )
+
+    def _keeper(self, query: StandingQuery) -> Operator:
+        found = next((operator for operator in self._operators if operator.accepts(query)), None)
+        if found is None:
+            raise NotSupported(f"no operator keeps queries of the kind {type(query).__name__}")
+        return found
 
     def _plain(self, number: int) -> msgspec.Raw:
         known = self._encoded.get(number)

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from slackwater.core.hosts import HostKind
 from slackwater.core.query import StandingQuery
 from slackwater.core.schema import TableSchema
 from slackwater.hosting.engine import QueryEngine
@@ -38,6 +39,10 @@ class NodeEngine(QueryEngine):
 
     def check_question(self, tables: Iterable[str]) -> None:
         """Refuse to answer a question about tables whose rows are not exact; here they are."""
+
+    def elsewhere(self, name: str) -> HostKind | None:
+        """There is no other host."""
+        return None
 
     # ---- steps as events
 

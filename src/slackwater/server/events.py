@@ -205,6 +205,10 @@ class Engine(Protocol):
         """
         ...
 
+    def elsewhere(self, name: str) -> HostKind | None:
+        """The host that has a subscription of this name, if it is another than this one's."""
+        ...
+
     def schema(self, table: str) -> TableSchema:
         """The table that a bound query reads."""
         ...

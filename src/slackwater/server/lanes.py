@@ -7,7 +7,7 @@ who asks in it for a query of another is told where to ask.
 
 from collections.abc import Mapping
 
-from slackwater.core.errors import SchemaError
+from slackwater.core.errors import SchemaError, SlackwaterError
 from slackwater.core.hosts import HostKind, Placement
 from slackwater.core.query import StandingQuery
 from slackwater.core.schema import TableSchema
@@ -21,9 +21,10 @@ from slackwater.server.events import Elsewhere
 class Routing:
     """Texts to queries, and queries to hosts. All registrations are known to the engine of the node."""
 
-    def __init__(self, engine: NodeEngine, placement: Placement) -> None:
+    def __init__(self, engine: NodeEngine, placement: Placement, lanes: frozenset[HostKind]) -> None:
         self._engine = engine
         self.placement = placement
+        self._lanes = lanes
 
     def host_of(self, query: StandingQuery, name: str | None) -> HostKind:
         """Who keeps a query, or would: whoever has its name, else whoever the rule says."""
@@ -34,12 +35,25 @@ class Routing:
         """What a text means to a lane; `Elsewhere` where it is for another."""
         known = self._engine.named(sql.strip())
         if known is not None and known.host is not lane:
-            raise Elsewhere(known.host)
+            raise self._to(known.host)
         query, text, name = self._engine.bind(sql)
         host = self.host_of(query, name)
         if host is not lane:
-            raise Elsewhere(host)
+            raise self._to(host)
         return query, text, name
+
+    def elsewhere(self, name: str, lane: HostKind) -> HostKind | None:
+        """The host that has this name, if it is another than a lane's."""
+        known = self._engine.named(name)
+        return None if known is None or known.host is lane else known.host
+
+    def _to(self, host: HostKind) -> SlackwaterError:
+        if host in self._lanes:
+            return Elsewhere(host)
+        return SlackwaterError(
+            f"this query is kept by the host {host.value!r}, which this server does not have: start it with one, or "
+            f"drop the subscription"
+        )
 
 
 class NodeLane:
@@ -58,6 +72,10 @@ class NodeLane:
         """A subscription's query, its text in normal form without the name, and its name where it has one."""
         return self._routing.bind(sql, HostKind.NODE)
 
+    def elsewhere(self, name: str) -> HostKind | None:
+        """The host that has a name, if it is another one."""
+        return self._routing.elsewhere(name, HostKind.NODE)
+
     def schema(self, table: str) -> TableSchema:
         """The table that a bound query reads."""
         return self._engine.schema(table)
@@ -71,31 +89,35 @@ class ReplicaLane:
     """The same of the queries that another host keeps: what it has said stands for the operators."""
 
     def __init__(self, replica: Replica, routing: Routing, host: HostKind = HostKind.SPARK) -> None:
-        self._replica = replica
+        self.replica = replica
         self._routing = routing
         self._host = host
 
     @property
     def position(self) -> Position:
         """The end of the last step that was taken in."""
-        return self._replica.position
+        return self.replica.position
 
     @property
     def tables(self) -> Mapping[str, TableSchema]:
         """The tables as the host knows them."""
-        return self._replica.tables
+        return self.replica.tables
 
     def bind(self, sql: str) -> tuple[StandingQuery, str, str | None]:
         """A subscription's query, its text in normal form without the name, and its name where it has one."""
         return self._routing.bind(sql, self._host)
 
+    def elsewhere(self, name: str) -> HostKind | None:
+        """The host that has a name, if it is another one."""
+        return self._routing.elsewhere(name, self._host)
+
     def schema(self, table: str) -> TableSchema:
         """The table that a bound query reads."""
         try:
-            return self._replica.tables[table]
+            return self.replica.tables[table]
         except KeyError:
             raise SchemaError(f"the host {self._host.value!r} does not know the table {table!r} yet") from None
 
     def answer(self, number: int) -> Answer:
         """All that has been said of a query that is registered."""
-        return self._replica.answer(number)
+        return self.replica.answer(number)

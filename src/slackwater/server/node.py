@@ -25,10 +25,10 @@ from slackwater.core.types import Position
 from slackwater.hosting.snapshots import Snapshot, SnapshotFolder
 from slackwater.hosting.steps import Registration
 from slackwater.intake import MEMORY_FILE
-from slackwater.log import Entry, Registered, open_log
+from slackwater.log import Entry, Registered, Unregistered, open_log
 from slackwater.log.opening import on_a_bus, shown
 from slackwater.server.engine import NodeEngine
-from slackwater.server.events import Append, Applied, Event, Tick
+from slackwater.server.events import Append, Applied, Doubted, Event, Tick
 from slackwater.server.lanes import NodeLane, Routing
 from slackwater.server.limits import ServerLimits
 from slackwater.server.rates import Rates
@@ -119,7 +119,8 @@ class Node:
         except BaseException:
             self.log.close()
             raise
-        self.routing = Routing(self.engine, settings.placement)
+        hosts = {HostKind.NODE} if settings.spark is None else {HostKind.NODE, HostKind.SPARK}
+        self.routing = Routing(self.engine, settings.placement, frozenset(hosts))
         lane = NodeLane(self.engine, self.routing)
         self.sessions = Sessions(ServerState(settings.name, self.generation, settings.rules, lane), self._append)
         self.lanes = {HostKind.NODE: self.sessions}
@@ -137,6 +138,8 @@ class Node:
         self._reached: list[tuple[Position, asyncio.Future[None]]] = []
         self._reserved: set[str] = set()
         self._settled = self._counted = 0
+        self._away_since: float | None = None
+        self._doubt: str | None = None
 
     # ---- opening
 
@@ -226,8 +229,7 @@ class Node:
 
     async def stop(self) -> None:
         """Write what waits, take a snapshot, close everything."""
-        for sessions in self.lanes.values():
-            sessions.farewell_to_all("the node is going down; come again")
+        self.farewell()
         if self._writing is not None and self._tasks:
             await self._writing.close()
             await asyncio.wait([self._tasks[-1]])
@@ -243,6 +245,11 @@ class Node:
             self.take_snapshot()
             self.store.keep_registrations(self.engine.registrations.values(), self.engine.position)
         self.close()
+
+    def farewell(self) -> None:
+        """Tell everybody in all lanes that it is going down."""
+        for sessions in self.lanes.values():
+            sessions.farewell_to_all("the node is going down; come again")
 
     def close(self) -> None:
         """Let go of the files."""
@@ -312,11 +319,26 @@ class Node:
                     continue
             except LogAway as error:
                 _report.warning("%s", error)
+                self._doubt_log(str(error))
                 await asyncio.sleep(AWAY_SECONDS)
+                continue
+            self._doubt_log(None)
             if self.writable:
                 await self._more.wait()
             else:
                 await asyncio.sleep(FOLLOW_SECONDS)
+
+    def _doubt_log(self, why: str | None) -> None:
+        """A log that cannot be read for longer than a lease: nobody here can know how old the answers are."""
+        now = time.monotonic()
+        self._away_since = None if why is None else self._away_since or now
+        late = self._away_since is not None and (now - self._away_since) * 1_000_000 > self.settings.rules.lease
+        doubt = why if late else None
+        if (doubt is None) != (self._doubt is None):
+            self._doubt = doubt
+            self.sessions.handle(Doubted(doubt))
+            if self.spark is not None:
+                self.spark.away = doubt
 
     def _fetch(self, end: Position) -> list[Entry]:
         start = self.engine.position
@@ -355,8 +377,7 @@ class Node:
                 [
                     record
                     for record in instruction.records
-                    if not isinstance(record, Registered)
-                    or (tables.find(record.table) is not None and not self._in_the_log(record))
+                    if tables.find(record.table) is not None and not self._in_the_log(record)
                 ]
             )
 
@@ -365,10 +386,12 @@ class Node:
         except SlackwaterError as error:
             _report.warning("registrations could not be appended: %s", error)
 
-    def _in_the_log(self, record: Registered) -> bool:
-        """Whether another host has yet to say that it keeps a query which the log has given it already."""
+    def _in_the_log(self, record: Registered | Unregistered) -> bool:
+        """Whether the log says this already, and only the host of the query has yet to say so."""
+        if isinstance(record, Unregistered):
+            return record.number not in self.engine.registrations
         host = HostKind(record.host)
-        return host is not HostKind.NODE and self.engine.has(host, record.text)
+        return host is not HostKind.NODE and self.engine.has(host, record.text, record.name)
 
     # ---- upkeep
 

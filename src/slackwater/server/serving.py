@@ -135,7 +135,7 @@ async def _run(
             timeout_graceful_shutdown=_GRACEFUL_SECONDS,
             h11_max_incomplete_event_size=64 * 1024,
         ),
-        lambda: node.sessions.farewell_to_all("the node is going down; come again"),
+        node.farewell,
     )
     state = node.settings.folder / STATE_FILE
 

@@ -5,12 +5,14 @@ know how far its values are from what the log holds by now. Then clients are tol
 """
 
 import asyncio
+import logging
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+from slackwater.core.errors import PositionGone, SlackwaterError
 from slackwater.hosting.said import SaidReader
 from slackwater.processing.base import Notifications
 from slackwater.server.engine import count_queries, events_of
@@ -20,10 +22,13 @@ from slackwater.server.rules import Rules
 from slackwater.server.sessions import Sessions
 from slackwater.server.state import ServerState
 
+_report = logging.getLogger("slackwater.server")
+
 LOOK_SECONDS = 0.005
 """How often it looks whether something was said."""
 
 
+TROUBLE_SECONDS = 1.0
 SEEN_SECONDS = 0.02
 """How exactly it is known when the log reached a position."""
 
@@ -42,6 +47,8 @@ class SparkLane:
         reached: Callable[[], int],
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        self._who = (name, generation)
         self._reader = SaidReader(folder)
         self._reader.catch_up()
         self._rules = rules
@@ -49,10 +56,16 @@ class SparkLane:
         self.notified: Counter[int] = Counter()
         """Notifications of each query since this process began."""
         self.engine = ReplicaLane(self._reader.replica, routing)
-        self.sessions = Sessions(ServerState(name, generation, rules, self.engine), append)
+        self.sessions = Sessions(self._state(), append)
+        self.away: str | None = None
+        """Why the log itself cannot be read."""
+        self._trouble: str | None = None
         self._doubt: str | None = None
         self._seen: deque[tuple[float, int]] = deque()
         """When the log was seen to reach where; those that the host has not come to."""
+
+    def _state(self) -> ServerState:
+        return ServerState(*self._who, self._rules, self.engine)
 
     def start(self) -> None:
         """Tell the sessions of what is kept already."""
@@ -63,9 +76,24 @@ class SparkLane:
         self.sessions.handle(Applied(Notifications(replica.position)))
 
     async def follow(self) -> None:
-        """Take in what is said, as it is said."""
+        """Take in what is said, as it is said. What is wrong with it is a doubt here, and nothing to the others."""
+        while True:
+            try:
+                await self._follow()
+            except PositionGone as error:
+                _report.warning("%s", error)
+                self._begin_again()
+            except SlackwaterError as error:
+                if self._trouble is None:
+                    _report.error("the Spark host cannot be followed: %s", error)
+                self._trouble = f"the Spark host cannot be followed: {error}"
+                self._judge()
+                await asyncio.sleep(TROUBLE_SECONDS)
+
+    async def _follow(self) -> None:
         while True:
             publication = self._reader.next()
+            self._trouble = None
             if publication is None:
                 self._judge()
                 await asyncio.sleep(LOOK_SECONDS)
@@ -81,6 +109,15 @@ class SparkLane:
             replica.position = publication.end
             self._judge()
 
+    def _begin_again(self) -> None:
+        """What was said has gone on without us: begin where the answers are now. Clients come back and are told all."""
+        self.sessions.farewell_to_all("what Spark has said was missed here; come again")
+        self._reader = SaidReader(self._folder)
+        self._reader.catch_up()
+        self.engine.replica = self._reader.replica
+        self.sessions.state = self._state()
+        self.start()
+
     def work(self) -> list[Coroutine[Any, Any, None]]:
         """What has to be run for it."""
         return [self.follow(), self.sessions.run(Tick())]
@@ -90,9 +127,11 @@ class SparkLane:
         now, end = time.monotonic(), self._reached()
         while self._seen and self._seen[0][1] <= self.engine.position:
             self._seen.popleft()
-        if end > self.engine.position and (not self._seen or now - self._seen[-1][0] > SEEN_SECONDS):
+        if end > self.engine.position and (
+            not self._seen or (end > self._seen[-1][1] and now - self._seen[-1][0] > SEEN_SECONDS and not self._doubt)
+        ):
             self._seen.append((now, end))
-        doubt = None
+        doubt = self.away or self._trouble
         if self._seen and (now - self._seen[0][0]) * 1_000_000 > self._rules.lease:
             doubt = f"the Spark host is {end - self.engine.position} positions behind the log"
         if (doubt is None) != (self._doubt is None):

@@ -288,7 +288,7 @@ class Subscriptions:
             self._end(session, subscription, f"you have registered {most} queries, as many as are allowed; drop some")
             return
         if self._waiting.add(session, subscription) and kept is None:
-            self._register(subscription.text, subscription.name, session.principal.name, query, now)
+            self._register(subscription.text, subscription.name, session.principal.name, query, False, now)
 
     def _elsewhere(self, session: Session, subscription: Subscription, now: int) -> None:
         """Send a client on whose query nobody keeps, if this node cannot register it."""
@@ -296,12 +296,20 @@ class Subscriptions:
         if waits and session.subscriptions.get(subscription.ref) is subscription:
             self.send_away(session, "nobody keeps a query of yours, and this node only follows a log", now)
 
-    def _register(self, text: str, name: str | None, owner: str, query: StandingQuery | None, now: int) -> None:
+    def _register(
+        self, text: str, name: str | None, owner: str, query: StandingQuery | None, again: bool, now: int
+    ) -> None:
         """Ask the log for a query, and again if it does not turn up there."""
         if not self._waiting.anybody(text, name):
             return
+        host = None if name is None or not again else self._engine.elsewhere(name)
+        if host is not None:
+            # Two asked for the name at once, in two lanes: whoever has it now says what is to be said about that.
+            for session, subscription in self._waiting.take(text, name):
+                self._end(session, subscription, str(Elsewhere(host)), host.value)
+            return
         try:
-            asked = self._engine.bind(text)[0] if query is None else query
+            asked = self._asked_again(text, query) if again or query is None else query
         except SlackwaterError as error:
             for session, subscription in self._waiting.take(text, name):
                 self._end(session, subscription, str(error))
@@ -310,8 +318,17 @@ class Subscriptions:
         self.append.append(
             Registered(asked.table, text, owner, name, query=plain_query(asked), host=self._rules.host.value)
         )
-        again = partial(self._register, text, name, owner, None)
-        self._timers.at(now + self._rules.append_again, again)
+        later = partial(self._register, text, name, owner, asked, True)
+        self._timers.at(now + self._rules.append_again, later)
+
+    def _asked_again(self, text: str, query: StandingQuery | None) -> StandingQuery:
+        """What a text means by now; one that is kept here for its name means what it meant."""
+        try:
+            return self._engine.bind(text)[0]
+        except Elsewhere:
+            if query is None:
+                raise
+            return query
 
     def _asked_for(self, event: QueryRegistered) -> bool:
         """Whether it is for this node to drop a query.
@@ -407,11 +424,11 @@ class Subscriptions:
             due = now + self._rules.append_again
         self._timers.at(due, partial(self._drop_idle, kept))
 
-    def _end(self, session: Session, subscription: Subscription, why: str) -> None:
+    def _end(self, session: Session, subscription: Subscription, why: str, host: str | None = None) -> None:
         """Refuse what was granted or waited for."""
         self._waiting.remove(session, subscription)
         self._granted[session.principal.name] -= 1
-        self._refuse(session, subscription, why)
+        self._refuse(session, subscription, why, host)
 
     def _refuse(self, session: Session, subscription: Subscription, why: str, host: str | None = None) -> None:
         subscription.refused = True

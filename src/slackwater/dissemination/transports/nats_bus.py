@@ -173,6 +173,13 @@ class Bus:
             ) from None
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._publish()), loop.create_task(self._pass_time())]
+        for task in self._tasks:
+            task.add_done_callback(self._ended)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        """Whatever ends one of them ends the bus: nobody is to wait for what nobody carries."""
+        if not task.cancelled() and task.exception() is not None:
+            asyncio.get_running_loop().create_task(self._broken())
 
     async def _take(self, message: "Msg") -> None:
         member = self.members.get(message.subject.rpartition(".")[2])
