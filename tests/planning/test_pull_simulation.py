@@ -50,7 +50,7 @@ def same(one: Outcome, other: Outcome) -> None:
     assert one.pulls.tolist() == other.pulls.tolist()
     assert one.broken.tolist() == other.broken.tolist()
     assert one.over_time.tolist() == other.over_time.tolist()
-    assert one.error == pytest.approx(other.error, rel=1e-9)
+    assert np.allclose(one.error, other.error, rtol=1e-9)
     assert one.ticks == other.ticks
 
 

@@ -1,5 +1,4 @@
-"""Two clairvoyants over a trace, compiled; what they do is said where their plain twins are,
-`planning.pulling.clairvoyant`."""
+"""Two clairvoyants over a trace, compiled; their plain twins in `planning.pulling.clairvoyant` say what they do."""
 
 import numpy as np
 import numpy.typing as npt

@@ -71,7 +71,7 @@ def slope(sums: Floats) -> float:
     spread = sums[2] / sums[0] - middle * middle
     if spread <= LEAST_SPREAD:
         return 0.0
-    return (sums[4] / sums[0] - middle * sums[3] / sums[0]) / spread
+    return float((sums[4] / sums[0] - middle * sums[3] / sums[0]) / spread)
 
 
 @compiled

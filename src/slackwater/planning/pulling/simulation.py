@@ -147,10 +147,31 @@ def run_predicted(
     uniforms = random.random(trace.shape) if chain.draw and random is not None else np.zeros((0, 0))
     pulls, broken, error, over_time, estimated = _outputs(trace, queries)
     pull_predicted.simulate(
-        *(trace, flat.starts, flat.items, flat.weights, flat.within, flat.fidelity),
-        *(np.array(spacings, np.float64), _CODES[choice], PULL_RATIO, chain.reach, chain.prior, chain.smoothing),
-        *(chain.literal, uniforms, WINDOW, FIRST_GAMMA, LEARNING_RATE, 0.0 if fixed is None else fixed, longest, warm),
-        *(pulls, broken, error, over_time, estimated),
+        trace,
+        flat.starts,
+        flat.items,
+        flat.weights,
+        flat.within,
+        flat.fidelity,
+        np.array(spacings, np.float64),
+        _CODES[choice],
+        PULL_RATIO,
+        chain.reach,
+        chain.prior,
+        chain.smoothing,
+        chain.literal,
+        uniforms,
+        WINDOW,
+        FIRST_GAMMA,
+        LEARNING_RATE,
+        0.0 if fixed is None else fixed,
+        longest,
+        warm,
+        pulls,
+        broken,
+        error,
+        over_time,
+        estimated,
     )
     return Outcome(pulls, broken, error / (len(trace) - warm), over_time, len(trace) - warm)
 
