@@ -5,6 +5,7 @@ import pytest
 from slackwater.aggregator.pulled import PulledState, kept_by_operators
 from slackwater.core import Aggregate, AggregateFunction, Bound, Weight
 from slackwater.planning.pulling.fixed import FixedInterval
+from slackwater.planning.pulling.uncertainty import Uncertainty
 
 SECOND = 1_000_000
 
@@ -68,3 +69,23 @@ def test_an_average_weighs_its_items_by_their_number(state: PulledState) -> None
     query = total(8.0, "A", "B", function=AggregateFunction.AVG)
     state.register(1, query, keys(query))
     assert state.scheduler.queries["1"].weights == (1.0, 1.0)  # type: ignore[attr-defined]
+
+
+def test_what_was_learnt_outlives_a_restart_with_the_same_queries() -> None:
+    def made() -> PulledState:
+        return PulledState("quotes", ["A", "B"], Uncertainty(2, longest=10), SECOND)
+
+    first, query = made(), total(4.0, "A", "B")
+    first.register(7, query, keys(query))
+    for tick in range(40):
+        for key in first.due(tick * SECOND):
+            first.got(tick * SECOND, key, float(tick))
+    body = first.saved(40 * SECOND)
+    again, other = made(), made()
+    again.register(7, query, keys(query))
+    assert again.recall(body, 0)
+    assert again.scheduler.snapshot() == first.scheduler.snapshot()
+    again.due(0)
+    other.register(8, query, keys(query))
+    assert not other.recall(body, 0), "other queries"
+    assert not other.recall(b"damaged", 0)

@@ -111,6 +111,8 @@ async def test_twenty_sources_some_slow_and_one_dying(tmp_path: Path) -> None:
                     assert watch.right / watch.looks >= 0.9
                 stop.set()
                 await moving
+                standing = await client.subscriptions()
+                assert all((one.pulls or 0) > 0 for one in standing)
                 # Nothing is asked for that no query needs, and what was asked is what is told.
                 asked = [server for server in servers if server.requests]
                 assert len(asked) < SOURCES

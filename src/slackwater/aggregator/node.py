@@ -92,7 +92,7 @@ class AggregatorNode(Node):
         for source in plan.sources:
             self._pollers[source.part.name] = PolledSource(self, source)
         for table, pulls in plan.pulled().items():
-            self._pullers[table] = Puller(self, pulls, make_scheduler)
+            self._pullers[table] = Puller(self, pulls, make_scheduler, settings.folder / "pulls")
         now = time.time()
         self._standing = {
             name: _Standing("upstream", len(link.state.items), "", now) for name, link in self._links.items()
@@ -101,6 +101,8 @@ class AggregatorNode(Node):
             self._standing[feed_of(table, "")] = _Standing("pulled table", len(puller.state.keys), "", now)
         for one, query in self.engine.kept():
             self._watch(one.number, query)
+        for puller in self._pullers.values():
+            puller.recall()
 
     def _state_of(self, plan: UpstreamPlan) -> UpstreamState:
         """Where an earlier life has left off."""
@@ -159,6 +161,13 @@ class AggregatorNode(Node):
         if changed:
             for event in self.engine.reviewed():
                 self.sessions.handle(event)
+
+    def pulling(self, number: int) -> tuple[int, float | None] | None:
+        """How many items were pulled for a query, and the share of the time for which it was within its bound."""
+        for puller in self._pullers.values():
+            if number in puller.state.pulls.by_query:
+                return puller.state.pulls.by_query[number], puller.state.delivered(number)
+        return None
 
     # ---- running
 

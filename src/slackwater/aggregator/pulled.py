@@ -12,7 +12,10 @@ Design
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+import msgspec
+
 from slackwater.core.bound import Bound
+from slackwater.core.errors import SlackwaterError
 from slackwater.core.query import Aggregate, AggregateFunction
 from slackwater.core.types import Key
 from slackwater.planning.pulling.base import PullQuery, Scheduler, split_between
@@ -43,6 +46,14 @@ def kept_by_operators(query: Aggregate) -> Aggregate:
     return replace(query, bound=replace(query.bound, within=sending))
 
 
+class _Saved(msgspec.Struct, array_like=True):
+    format: int
+    keys: list[str]
+    queries: list[int]
+    tick: int
+    scheduler: bytes
+
+
 @dataclass(slots=True)
 class _Missing:
     why: str
@@ -70,6 +81,8 @@ class PulledState:
         """How often an item came to be doubted, or relied on: who has seen this number has seen all doubts."""
         self._numbers = {key: number for number, key in enumerate(self.keys)}
         self._tick = tick
+        self._first = 0
+        self._latest = 0
         self._missing: dict[int, _Missing] = {}
         self._values: dict[int, float] = {}
         self._queries: dict[int, tuple[int, ...]] = {}
@@ -109,7 +122,7 @@ class PulledState:
 
     def due(self, now: int) -> list[str]:
         """The keys to ask for now."""
-        at = now // self._tick
+        at = self._at(now)
         for item, missing in list(self._missing.items()):
             if missing.again <= now:
                 self.scheduler.retry(at, item)
@@ -128,7 +141,7 @@ class PulledState:
         if self._missing.pop(item, None) is not None or item not in self._values:
             self.changes += 1
         self._values[item] = value
-        self.scheduler.pulled(now // self._tick, item, value)
+        self.scheduler.pulled(self._at(now), item, value)
 
     def same(self, now: int, key: str) -> None:
         """An item has the value of before."""
@@ -140,14 +153,43 @@ class PulledState:
         self.pulls.failed += 1
         self.changes += item not in self._missing or self._missing[item].why != why
         self._missing[item] = _Missing(why, now + max(round(again * 1_000_000), self._tick))
-        self.scheduler.failed(now // self._tick, item)
+        self.scheduler.failed(self._at(now), item)
 
     def wake(self, now: int) -> int:
         """When to look again at the earliest, unless a query comes."""
         due = [missing.again for missing in self._missing.values()]
         if self._queries:
-            due.append(self.scheduler.wake(now // self._tick) * self._tick)
+            due.append((self.scheduler.wake(self._at(now)) - self._first) * self._tick)
         return min(due, default=now + 3600 * 1_000_000)
+
+    # ---- what was learnt
+
+    def saved(self, now: int) -> bytes:
+        """What the scheduler has learnt, to go on from after a restart."""
+        kept = _Saved(1, list(self.keys), sorted(self._queries), self._at(now), self.scheduler.snapshot())
+        return msgspec.msgpack.encode(kept)
+
+    def recall(self, body: bytes, now: int) -> bool:
+        """Go on from what was saved; False where it is of other items or queries, and is learnt anew."""
+        try:
+            kept = msgspec.msgpack.decode(body, type=_Saved)
+            if (kept.format, kept.keys, kept.queries) != (1, list(self.keys), sorted(self._queries)):
+                return False
+            self.scheduler.restore(kept.scheduler)
+        except (msgspec.MsgspecError, SlackwaterError):
+            return False
+        self._first = kept.tick + 1 - now // self._tick
+        return True
+
+    def delivered(self, number: int) -> float | None:
+        """For which share of the time a query was within its bound, as far as that can be told from what was pulled."""
+        told = getattr(self.scheduler, "delivered", None)
+        return None if told is None or number not in self._queries else told(str(number))
+
+    def _at(self, now: int) -> int:
+        """The scheduler's tick at a moment; it never goes back."""
+        self._latest = max(self._latest, self._first + now // self._tick)
+        return self._latest
 
     # ---- what can be relied on
 

@@ -1,10 +1,12 @@
 """Items that are asked for when their queries need them: what is due is fetched, what came goes into the log."""
 
 import asyncio
+import hashlib
 import logging
 import random
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import httpx
 import pyarrow as pa
@@ -17,8 +19,10 @@ from slackwater.core.arrival import Arrival
 from slackwater.core.arrow import EVENT_TIME, INSTANT, SEQUENCE
 from slackwater.core.errors import SlackwaterError
 from slackwater.core.types import Position
+from slackwater.hosting.said import write_whole
+from slackwater.hosting.sealing import sealed, unsealed
 from slackwater.planning.pulling.base import Scheduler
-from slackwater.planning.pulling.fixed import FixedInterval
+from slackwater.planning.pulling.uncertainty import Uncertainty
 from slackwater.server.writing import Target
 from slackwater.sources.fetching import Brought, Got, ItemFetcher, Missed, Same
 from slackwater.sources.polling import Backoff, PollOptions
@@ -27,6 +31,8 @@ _report = logging.getLogger("slackwater.aggregator")
 _LONG = 3600.0
 _LONGEST_SLEEP = 5.0
 _LONGEST_PAUSE = 60.0
+_SAVE_EVERY = 60 * 1_000_000
+_MAGIC = b"SWPULL01"
 
 Making = Callable[[Sequence[float], int], Scheduler]
 """Makes a scheduler: for the costs of the items, and the ticks after which an item is asked for in any case."""
@@ -34,13 +40,15 @@ Making = Callable[[Sequence[float], int], Scheduler]
 
 def make_scheduler(costs: Sequence[float], longest: int) -> Scheduler:
     """The scheduler that is used unless another is given."""
-    return FixedInterval(len(costs), 1, costs)
+    return Uncertainty(len(costs), costs=costs, longest=longest)
 
 
 class Puller:
     """Pulls the items of one table, from all the sources that they live at."""
 
-    def __init__(self, here: Here, plans: Sequence[PullPlan], make: Making) -> None:
+    def __init__(self, here: Here, plans: Sequence[PullPlan], make: Making, folder: Path) -> None:
+        self._file = folder / f"{hashlib.blake2b(plans[0].schema.name.encode(), digest_size=8).hexdigest()}.pulls"
+        self._saved = 0
         self.schema = plans[0].schema
         self._column = plans[0].part.value
         keys = [key for plan in plans for key in plan.part.keys]
@@ -54,6 +62,30 @@ class Puller:
         self._last_sequence = -1
         self._lost: tuple[str, ...] = ()
         self._under_way: set[asyncio.Task[None]] = set()
+        # Ticks go on from where an earlier life has left off, and are counted from here.
+        self._began = microseconds()
+
+    def recall(self) -> None:
+        """Go on from what an earlier life has learnt, once its queries are registered."""
+        try:
+            body = unsealed(_MAGIC, self._file.read_bytes())
+        except OSError:
+            return
+        if body is not None and not self.state.recall(body, self._now()):
+            _report.info("pulls of %s: items or queries are others now, and are learnt anew", self.state.name)
+
+    def save(self) -> None:
+        """Write down what was learnt."""
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            write_whole(self._file, sealed(_MAGIC, self.state.saved(self._now())))
+        except SlackwaterError as error:
+            # It can be learnt anew: a full disk must not end the service.
+            _report.warning("%s", error)
+        self._saved = self._now()
+
+    def _now(self) -> int:
+        return microseconds() - self._began
 
     def _fetcher(self, here: Here, plan: PullPlan) -> ItemFetcher:
         part = plan.part
@@ -79,16 +111,19 @@ class Puller:
             try:
                 while True:
                     self.news.clear()
-                    self._begin(clients, self.state.due(microseconds()))
+                    self._begin(clients, self.state.due(self._now()))
+                    if self._now() - self._saved > _SAVE_EVERY:
+                        self.save()
                     await self._sleep()
             finally:
+                self.save()
                 for task in self._under_way:
                     task.cancel()
                 await asyncio.gather(*self._under_way, return_exceptions=True)
 
     async def _sleep(self) -> None:
         """Until something can be due, or a query or an answer has come."""
-        now = microseconds()
+        now = self._now()
         seconds = min(max((self.state.wake(now) - now) / 1_000_000, 0.001), _LONGEST_SLEEP)
         try:
             async with asyncio.timeout(seconds):
@@ -110,7 +145,7 @@ class Puller:
     async def _pull(self, source: str, client: httpx.AsyncClient, keys: Sequence[str]) -> None:
         brought = await self.fetchers[source].fetch(client, keys)
         await self._write(source, [one for one in brought if isinstance(one, Got)])
-        now = microseconds()
+        now = self._now()
         for one in brought:
             self._note(one, now)
         self._complain()
