@@ -42,7 +42,7 @@ def world(seed: int) -> tuple[Floats, list[PullQuery]]:
         chosen = random.choice(items, size, replace=False)
         bound = Bound(float(random.uniform(0.5, 12.0)), float(random.uniform(0.8, 0.99)))
         weights = random.uniform(0.5, 3.0, size) * random.choice([-1.0, 1.0], size)
-        queries.append(PullQuery.total(chosen.tolist(), weights.tolist(), bound))
+        queries.append(PullQuery.total([int(each) for each in chosen], [float(each) for each in weights], bound))
     return np.ascontiguousarray(trace), queries
 
 
@@ -58,7 +58,7 @@ def same(one: Outcome, other: Outcome) -> None:
 @given(seed=st.integers(0, 10_000), price=st.none() | st.floats(0.01, 10.0))
 def test_uncertainty_compiled_is_uncertainty(seed: int, price: float | None) -> None:
     trace, queries = world(seed)
-    costs = np.random.default_rng(seed).uniform(0.2, 4.0, trace.shape[1]).tolist()
+    costs = [0.2 + 3.8 * np.random.default_rng(seed + item).random() for item in range(trace.shape[1])]
     scheduler = Uncertainty(trace.shape[1], costs=costs, longest=LONGEST, price=price)
     for name, query in enumerate(queries):
         scheduler.register(str(name), query)

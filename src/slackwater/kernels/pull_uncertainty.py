@@ -31,10 +31,32 @@ LEAST_STEP, MOST_STEP, LEAST_PACE, MOST_PACE = 0.2, 30.0, 0.02, 400.0
 CALIBRATION, MOST_SQUARE = 0.02, 16.0
 TRUSTED = 4
 FIRST_PRICE, SETTLING, HORIZON, FADING = 0.05, 100, 250.0, 0.999
-COMMON_TIME, RECENT, EASE, LARGEST_ERROR = 200.0, 100.0, 0.25, 1.5
+RISING_TIME, FALLING_TIME, RECENT, EASE, LARGEST_ERROR = 100.0, 200.0, 100.0, 0.25, 1.5
 LOWEST_COMMON, HIGHEST_COMMON = -12.0, 8.0
-OWN_STEP, OWN_REACH = 0.1, 8.0
+OWN_STEP, OWN_REACH = 0.15, 8.0
 NEGLIGIBLE, UNLIKELY = 1e-7, 1e-3
+
+
+@compiled
+def tail(x: float) -> float:
+    """The chance that a standard normal is beyond √2·x, to a relative 1.2e-7: ½·erfc, three times as fast.
+
+    A rational Chebyshev fit of Press et al., Numerical Recipes, 6.2.
+
+    >>> abs(tail(1.5) / (0.5 * math.erfc(1.5)) - 1) < 2e-7
+    True
+    """
+    t = 1.0 / (1.0 + 0.5 * abs(x))
+    inner = -0.82215223 + t * 0.17087277
+    inner = 1.48851587 + t * inner
+    inner = -1.13520398 + t * inner
+    inner = 0.27886807 + t * inner
+    inner = -0.18628806 + t * inner
+    inner = 0.09678418 + t * inner
+    inner = 0.37409196 + t * inner
+    inner = 1.00002368 + t * inner
+    half = 0.5 * t * math.exp(-x * x - 1.26551223 + t * inner)
+    return half if x >= 0.0 else 1.0 - half
 
 
 @compiled
@@ -47,7 +69,7 @@ def risk(mean: float, variance: float, within: float) -> float:
     if variance <= 0.0:
         return 1.0 if abs(mean) > within else 0.0
     scale = math.sqrt(2.0 * variance)
-    return 0.5 * math.erfc((within - mean) / scale) + 0.5 * math.erfc((within + mean) / scale)
+    return tail((within - mean) / scale) + tail((within + mean) / scale)
 
 
 @compiled
@@ -72,6 +94,33 @@ def slope(sums: Floats) -> float:
     if spread <= LEAST_SPREAD:
         return 0.0
     return float((sums[4] / sums[0] - middle * sums[3] / sums[0]) / spread)
+
+
+@compiled
+def gain_of(
+    item: int,
+    first: Integers,
+    holder: Integers,
+    place: Integers,
+    weights: Floats,
+    within: Floats,
+    price: Floats,
+    chance: Floats,
+    query_mean: Floats,
+    query_variance: Floats,
+    mean: float,
+    variance: float,
+) -> float:
+    """By how much a pull would lower the cost of this tick: Σ price · (chance − chance with the item fresh)."""
+    g = 0.0
+    for h in range(first[item], first[item + 1]):
+        q = holder[h]
+        if chance[q] < NEGLIGIBLE:
+            continue
+        w = weights[place[h]]
+        rest = max(query_variance[q] - w * w * variance, 1e-12 * query_variance[q])
+        g += price[q] * (chance[q] - risk(query_mean[q] - w * mean, rest, within[q]))
+    return g
 
 
 @compiled
@@ -154,7 +203,7 @@ def simulate(
     mean, variance = np.zeros(n), np.zeros(n)
     query_mean, query_variance, chance = np.zeros(queries), np.zeros(queries), np.zeros(queries)
     gain, waited = np.zeros(n), np.zeros(n)
-    picked = np.zeros(n, np.int64)
+    picked, unsure = np.zeros(n, np.int64), np.zeros(n, np.int64)
     for now in range(ticks):
         for i in range(n):
             waited[i] += gain[i]
@@ -187,7 +236,8 @@ def simulate(
                 settled += 1
                 recent += (ratio / told - recent) / min(float(settled), RECENT)
                 error = math.log((recent + EASE) / (wanted / told + EASE))
-                common += min(max(error, -LARGEST_ERROR), LARGEST_ERROR) / COMMON_TIME
+                error = min(max(error, -LARGEST_ERROR), LARGEST_ERROR)
+                common += error / (RISING_TIME if error > 0.0 else FALLING_TIME)
                 common = min(max(common, LOWEST_COMMON), HIGHEST_COMMON)
                 if fixed_price <= 0.0:
                     for q in range(queries):
@@ -269,22 +319,33 @@ def simulate(
                 most, choice = 1.0, -1
                 for i in range(n):
                     gain[i] = 0.0
+                    unsure[i] = 0
                     if (mean[i] == 0.0 and variance[i] == 0.0) or last[i] == now:
                         continue
-                    g = 0.0
+                    # At best a pull takes away all the risk: most items need no closer look to lose against the best.
+                    bound = 0.0
                     for h in range(first[i], first[i + 1]):
-                        q = holder[h]
-                        if chance[q] < NEGLIGIBLE:
-                            continue
-                        w = weights[place[h]]
-                        rest = max(query_variance[q] - w * w * variance[i], 1e-12 * query_variance[q])
-                        g += price[q] * (chance[q] - risk(query_mean[q] - w * mean[i], rest, within[q]))
+                        bound += price[holder[h]] * chance[holder[h]]
+                    if (bound * (now - last[i]) - waited[i]) / costs[i] <= most:
+                        unsure[i] = 1
+                        continue
+                    g = gain_of(
+                        *(i, first, holder, place, weights, within, price, chance),
+                        *(query_mean, query_variance, mean[i], variance[i]),
+                    )
                     gain[i] = g
                     worth = (g * (now - last[i]) - waited[i]) / costs[i]
                     if worth > most:
                         most = worth
                         choice = i
                 if choice < 0:
+                    # Nothing more to pull: what waiting costs is told exactly, for the ticks to come.
+                    for i in range(n):
+                        if unsure[i] == 1:
+                            gain[i] = gain_of(
+                                *(i, first, holder, place, weights, within, price, chance),
+                                *(query_mean, query_variance, mean[i], variance[i]),
+                            )
                     break
                 picked[count] = choice
                 count += 1

@@ -9,16 +9,17 @@ saved that buy little.
 
 *base* is a first guess, *own* a running sum of (chance of violation − allowed), the classical ascent on a multiplier;
 *common* moves all together and fast, by the logarithm of (recent violations / those that may still be spent so that
-the sum comes out right over the next `HORIZON` ticks).
+the sum comes out right over the next `HORIZON` ticks), twice as fast upwards as downwards: a bound that was broken is
+worse than a pull too many.
 """
 
 import math
 from dataclasses import dataclass
 
 from slackwater.kernels.pull_uncertainty import (
-    COMMON_TIME,
     EASE,
     FADING,
+    FALLING_TIME,
     FIRST_PRICE,
     HIGHEST_COMMON,
     HORIZON,
@@ -27,6 +28,7 @@ from slackwater.kernels.pull_uncertainty import (
     OWN_REACH,
     OWN_STEP,
     RECENT,
+    RISING_TIME,
     SETTLING,
 )
 
@@ -75,7 +77,8 @@ class Prices:
             self.settled += 1
             self.recent += (ratio / told - self.recent) / min(float(self.settled), RECENT)
             error = math.log((self.recent + EASE) / (wanted / told + EASE))
-            self.common += min(max(error, -LARGEST_ERROR), LARGEST_ERROR) / COMMON_TIME
+            error = min(max(error, -LARGEST_ERROR), LARGEST_ERROR)
+            self.common += error / (RISING_TIME if error > 0.0 else FALLING_TIME)
             self.common = min(max(self.common, LOWEST_COMMON), HIGHEST_COMMON)
 
     def price(self, account: Account, cost: float, share: float) -> float:
