@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slackwater.lab.pulling.workload import bounded, portfolios
-from slackwater.planning.pulling import CHOICES, Outcome, PullQuery, run_predicted, run_uncertainty
+from slackwater.planning.pulling import CHOICES, ChainSettings, Outcome, PullQuery, run_predicted, run_uncertainty
 from slackwater.planning.pulling.forecast import Forecast, strength
 
 Floats = npt.NDArray[np.float64]
@@ -50,13 +50,19 @@ def curve_of_uncertainty(queries: Sequence[PullQuery], trace: Floats) -> list[Po
 
 
 def curves_of_the_paper(queries: Sequence[PullQuery], trace: Floats) -> dict[str, list[Point]]:
-    """Every choice of the paper over many safety factors, without feedback."""
+    """Every choice of the paper over many safety factors, without feedback; chains expected and drawn."""
     given = spacings(trace)
 
-    def points(choice: str) -> list[Point]:
-        return [Point.of(run_predicted(queries, trace, given, choice, WARM, fixed=factor)) for factor in FACTORS]
+    def run(choice: str, factor: float, draw: bool) -> Outcome:
+        random = np.random.default_rng(1) if draw else None
+        chain = ChainSettings(draw=draw)
+        return run_predicted(queries, trace, given, choice, WARM, fixed=factor, settings=chain, random=random)
 
-    return {choice: points(choice) for choice in CHOICES}
+    return {
+        choice + (", drawn" if draw else ""): [Point.of(run(choice, factor, draw)) for factor in FACTORS]
+        for choice in CHOICES
+        for draw in (False, True)
+    }
 
 
 def pulls_at(points: Sequence[Point], fidelity: float) -> float | None:
