@@ -16,6 +16,15 @@ name = "bank"
 url = "https://example.org/rates.json"
 define = "CREATE TABLE rates (pair TEXT PRIMARY KEY, rate DOUBLE)"
 every = 10
+
+[[pulls]]                              # asked for as often as its queries need, and no more
+name = "tape"
+define = "CREATE TABLE trades (symbol TEXT PRIMARY KEY, price DOUBLE)"
+value = "price"
+url = "https://example.org/trades/{key}"
+several = "https://example.org/trades?symbols={keys}"
+keys = ["IBM", "MSFT"]
+tick = 1
 """
 
 import tomllib
@@ -28,13 +37,14 @@ import msgspec
 from msgspec import Meta
 
 from slackwater.aggregator.base import MOST_ITEMS, Item
-from slackwater.aggregator.holdings import Holdings
+from slackwater.aggregator.holdings import Holdings, PulledTable
 from slackwater.core.errors import SlackwaterError
 from slackwater.core.schema import TableSchema
 from slackwater.core.statement import CreateTable
-from slackwater.core.types import Key, Scalar, instant
+from slackwater.core.types import DataType, Key, Scalar, instant
 from slackwater.server.deployment import Above, ServerPart
 from slackwater.sources.bodies import BodyFormat
+from slackwater.sources.fetching import Endpoint
 from slackwater.sql import Catalog, bind, parse
 
 Word = Annotated[str, Meta(min_length=1, max_length=128)]
@@ -73,11 +83,35 @@ class SourcePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     timezone: str | None = None
 
 
+class PullPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A source that is asked for single items, when the queries on its table need them.
+
+    `tick` is how exactly times are kept, in seconds; `longest` the ticks after which an item is asked for in any case;
+    `rate` the requests a second that the server allows. `costs` are those of asking for a key, where they differ.
+    """
+
+    name: Word
+    define: str
+    value: Word
+    url: str
+    keys: Annotated[list[Word], Meta(min_length=1, max_length=MOST_ITEMS)]
+    several: str | None = None
+    together: Annotated[int, Meta(ge=1, le=1000)] = 50
+    tick: Above = 1.0
+    longest: Annotated[int, Meta(ge=1, le=100_000)] = 60
+    timeout: Above = 10.0
+    rate: Above = 20.0
+    rows_at: list[str] = []
+    format: BodyFormat = BodyFormat.AUTO
+    costs: dict[str, Above] = {}
+
+
 class AggregatorPart(ServerPart, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A node that holds what others have; where it listens is said as for any node."""
 
     upstreams: tuple[UpstreamPart, ...] = ()
     sources: tuple[SourcePart, ...] = ()
+    pulls: tuple[PullPart, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,18 +133,39 @@ class SourcePlan:
 
 
 @dataclass(frozen=True, slots=True)
+class PullPlan:
+    """A source that is pulled, the table that its rows are for, and where it is asked."""
+
+    part: PullPart
+    schema: TableSchema
+    endpoint: Endpoint
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """All that an aggregator takes from others."""
 
     upstreams: tuple[UpstreamPlan, ...]
     sources: tuple[SourcePlan, ...]
     complete: frozenset[str] = frozenset()
+    pulls: tuple[PullPlan, ...] = ()
 
     def holdings(self) -> Holdings:
         """What is held by it."""
         items = [item for upstream in self.upstreams for item in upstream.items]
         polled = {source.schema.name: source.part.name for source in self.sources}
-        return Holdings(items, self.complete, polled)
+        pulled = {
+            table: PulledTable(pulls[0].part.value, frozenset((key,) for pull in pulls for key in pull.part.keys))
+            for table, pulls in self.pulled().items()
+        }
+        return Holdings(items, self.complete, polled, pulled)
+
+    def pulled(self) -> dict[str, list[PullPlan]]:
+        """The sources of each table that is pulled: its items may live in many places."""
+        tables: dict[str, list[PullPlan]] = {}
+        for pull in self.pulls:
+            tables.setdefault(pull.schema.name, []).append(pull)
+        return tables
 
 
 def read_part(path: Path, part: str | None = None) -> AggregatorPart:
@@ -140,8 +195,9 @@ def as_part(content: Any, where: str) -> AggregatorPart:
 def plan_of(part: AggregatorPart, where: str, base: Path) -> Plan:
     """What is to be done, with every name and number checked; files are relative to `base`."""
     names = [*(one.name for one in part.upstreams), *(one.name for one in part.sources)]
+    names += [one.name for one in part.pulls]
     if not names:
-        raise SlackwaterError(f"{where}: an aggregator needs at least one of [[upstreams]] and [[sources]]")
+        raise SlackwaterError(f"{where}: an aggregator needs at least one of [[upstreams]], [[sources]] and [[pulls]]")
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise SlackwaterError(f"{where}: {', '.join(twice)} is the name of two upstreams or sources")
@@ -149,13 +205,15 @@ def plan_of(part: AggregatorPart, where: str, base: Path) -> Plan:
     sources = tuple(SourcePlan(one, _table(one, where)) for one in part.sources)
     _check_items([item for upstream in upstreams for item in upstream.items], where)
     mirrored = {items.table for upstream in part.upstreams for items in upstream.items}
-    polled = [source.schema.name for source in sources]
+    pulls = tuple(_pull(one, where) for one in part.pulls)
+    polled = [source.schema.name for source in sources] + list({pull.schema.name for pull in pulls})
+    _check_pulls(pulls, where)
     both = sorted(name for name in polled if name in mirrored or polled.count(name) > 1)
     if both:
         raise SlackwaterError(f"{where}: table {both[0]} comes from two places; give one of them another name")
     groups = [items for upstream in part.upstreams for items in upstream.items]
     complete = frozenset(items.table for items in groups if items.complete)
-    return Plan(upstreams, sources, complete)
+    return Plan(upstreams, sources, complete, pulls)
 
 
 def _upstream(part: UpstreamPart, where: str, base: Path) -> UpstreamPlan:
@@ -203,7 +261,45 @@ def _check_items(items: list[Item], where: str) -> None:
         seen.add((item.table, item.key, item.column))
 
 
-def _table(part: SourcePart, where: str) -> TableSchema:
+def _pull(part: PullPart, where: str) -> PullPlan:
+    schema, where = _table(part, where), f"{where}: source {part.name}"
+    column = next((one for one in schema.columns if one.name == part.value), None)
+    if column is None or column.type is not DataType.DOUBLE or part.value in schema.key:
+        raise SlackwaterError(f"{where}: value has to name a DOUBLE column that is no key, not {part.value!r}")
+    if len(schema.key) != 1 or schema.column(schema.key[0]).type is not DataType.TEXT:
+        raise SlackwaterError(f"{where}: the table needs a key of one TEXT column")
+    strange = sorted({one for one in part.keys if part.keys.count(one) > 1} | set(part.costs) - set(part.keys))
+    if strange:
+        raise SlackwaterError(f"{where}: {strange[0]} is among the keys twice, or among the costs alone")
+    try:
+        endpoint = Endpoint(part.url, part.several, schema.key[0], part.value, part.format, part.together)
+    except SlackwaterError as error:
+        raise SlackwaterError(f"{where}: {error}") from None
+    return PullPlan(part, schema, endpoint)
+
+
+def _check_pulls(pulls: tuple[PullPlan, ...], where: str) -> None:
+    """Sources of one table: the same table, ticks and column, and each key once."""
+    first: dict[str, PullPlan] = {}
+    owners: dict[tuple[str, str], str] = {}
+    for pull in pulls:
+        part, other = pull.part, first.setdefault(pull.schema.name, pull)
+        if (pull.schema, part.value, part.tick, part.longest) != (
+            other.schema,
+            other.part.value,
+            other.part.tick,
+            other.part.longest,
+        ):
+            raise SlackwaterError(
+                f"{where}: {part.name} and {other.part.name} give the same table {pull.schema.name}, so define, value, "
+                f"tick and longest have to be the same"
+            )
+        for key in part.keys:
+            if owners.setdefault((pull.schema.name, key), part.name) != part.name:
+                raise SlackwaterError(f"{where}: {key} of {pull.schema.name} is asked for at two sources")
+
+
+def _table(part: SourcePart | PullPart, where: str) -> TableSchema:
     try:
         statement = bind(parse(part.define), Catalog(()))
     except SlackwaterError as error:

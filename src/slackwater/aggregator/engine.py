@@ -83,7 +83,7 @@ class AggregatorEngine(NodeEngine):
 
     def check_rows(self, table: str) -> None:
         """Refuse rows for a table that is filled from elsewhere."""
-        if self.holdings.mirrored(table) or table in self.holdings.polled:
+        if self.holdings.mirrored(table) or table in self.holdings.polled or table in self.holdings.pulled:
             raise Refusal(HTTPStatus.CONFLICT, "in_use", f"the rows of {table} come from elsewhere: send them there")
 
     def check_question(self, tables: Iterable[str]) -> None:

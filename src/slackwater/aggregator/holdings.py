@@ -1,7 +1,8 @@
 """What an aggregator holds and how exactly, and so which queries it can keep and within what.
 
-Tables fall into three kinds: *mirrored* (their rows are items of upstreams), *polled*, and all others, which are filled
-here and are exact. A table is *complete* where its owner says that there are no other keys upstream than those held.
+Tables fall into four kinds: *mirrored* (their rows are items of upstreams), *polled* at a fixed period, *pulled* when
+their queries need it, and all others, which are filled here and are exact. A table is *complete* where its owner says
+that there are no other keys upstream than those held.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,6 +11,7 @@ from fractions import Fraction
 
 from slackwater.aggregator.base import Item
 from slackwater.aggregator.floor import floor, in_words, rest
+from slackwater.aggregator.pulled import feed_of, kept_by_operators
 from slackwater.aggregator.reach import keys_in, may_hold
 from slackwater.core.errors import NotSupported
 from slackwater.core.query import Aggregate, AggregateFunction, Selection, StandingQuery
@@ -28,14 +30,27 @@ class _Reading:
     columns: frozenset[str]
 
 
+@dataclass(frozen=True, slots=True)
+class PulledTable:
+    """A table whose rows are pulled: which column of them, and which keys there are."""
+
+    value: str
+    keys: frozenset[Key]
+
+
 class Holdings:
-    """All items, and the tables that are polled (by the name of their source)."""
+    """All items, the tables that are polled (by the name of their source), and those that are pulled."""
 
     def __init__(
-        self, items: Iterable[Item], complete: Iterable[str] = (), polled: Mapping[str, str] | None = None
+        self,
+        items: Iterable[Item],
+        complete: Iterable[str] = (),
+        polled: Mapping[str, str] | None = None,
+        pulled: Mapping[str, PulledTable] | None = None,
     ) -> None:
         self._complete = frozenset(complete)
         self.polled = dict(polled or {})
+        self.pulled = dict(pulled or {})
         self.orphaned: frozenset[str] = frozenset()
         """Tables whose rows came from elsewhere and come no longer: what is left of them is as it was, and no more."""
         self._tables: dict[str, dict[str, dict[Key, Item]]] = {}
@@ -57,7 +72,7 @@ class Holdings:
     @property
     def fed(self) -> frozenset[str]:
         """The tables whose rows come from elsewhere."""
-        return frozenset({*self._tables, *self.polled})
+        return frozenset({*self._tables, *self.polled, *self.pulled})
 
     def check(self, query: StandingQuery, schema: TableSchema) -> None:
         """Refuse what cannot be kept here."""
@@ -70,8 +85,11 @@ class Holdings:
                 f"the rows of {query.table} came from elsewhere, and nothing brings them any more: configure where "
                 f"they come from, or drop the table"
             )
-        if query.table in self.polled:
+        if query.table in self.polled or query.table in self.pulled:
             self._check_polled(query)
+        if query.table in self.pulled and isinstance(query, Aggregate):
+            self.items(query, schema)
+            return kept_by_operators(query)
         if query.table not in self._tables:
             return query
         taken = self._floor(query, schema)
@@ -89,11 +107,35 @@ class Holdings:
         """The upstreams, or the source, that a query which is kept here depends on."""
         if query.table in self.polled:
             return frozenset({self.polled[query.table]})
+        if query.table in self.pulled:
+            return frozenset(feed_of(query.table, str(key[0])) for key in self.items(query, schema))
         if query.table not in self._tables:
             return frozenset()
         keys = self._reading(query, schema).keys
         columns = self._tables[query.table].values()
         return frozenset(held[key].upstream for held in columns for key in keys if key in held)
+
+    def items(self, query: StandingQuery, schema: TableSchema) -> frozenset[Key]:
+        """The keys that a query on a pulled table reads."""
+        pulled = self.pulled[query.table]
+        keys = keys_in(query.region, schema)
+        if isinstance(query, Aggregate):
+            if query.weights is not None:
+                listed = frozenset(weight.key for weight in query.weights if may_hold(query.region, weight.key, schema))
+                keys = listed if keys is None else keys & listed
+            conditions = {name for box in query.region for name in box.columns} - set(schema.key)
+            if conditions or query.column not in (None, pulled.value):
+                name = min(conditions) if conditions else query.column
+                raise NotSupported(
+                    f"of {query.table} only {pulled.value} is pulled, and may be summed up but not asked for by a "
+                    f"condition; leave out {name}"
+                )
+        keys = pulled.keys if keys is None else keys
+        keys = frozenset(key for key in keys if may_hold(query.region, key, schema))
+        if keys - pulled.keys:
+            named = ", ".join(repr(key[0]) for key in sorted(keys - pulled.keys, key=repr)[:3])
+            raise NotSupported(f"{named} of {query.table} is not among the keys that are pulled here")
+        return keys
 
     def _check_polled(self, query: StandingQuery) -> None:
         if isinstance(query, Aggregate) and query.bound.always:

@@ -20,13 +20,17 @@ import msgspec
 from slackwater.aggregator.configuration import Plan, UpstreamPlan
 from slackwater.aggregator.engine import AggregatorEngine
 from slackwater.aggregator.polling import PolledSource
+from slackwater.aggregator.pulled import feed_of, item_of
+from slackwater.aggregator.pulling import Puller, make_scheduler
 from slackwater.aggregator.state import UpstreamState
 from slackwater.aggregator.upstream import UpstreamLink
 from slackwater.client.session import microseconds
 from slackwater.core.clock import Clock
 from slackwater.core.errors import StoreError
+from slackwater.core.query import Aggregate, StandingQuery
 from slackwater.core.schema import TableSchema
 from slackwater.hosting.said import write_whole
+from slackwater.server.events import Event, QueryRegistered, QueryUnregistered
 from slackwater.server.node import Node, NodeSettings
 from slackwater.server.serving import read_state
 from slackwater.server.upstreams import Upstream
@@ -71,6 +75,9 @@ class AggregatorNode(Node):
     def __init__(self, settings: NodeSettings, plan: Plan, clock: Clock | None = None) -> None:
         self._links: dict[str, UpstreamLink] = {}
         self._pollers: dict[str, PolledSource] = {}
+        self._seen: dict[str, int] = {}
+        self._pullers: dict[str, Puller] = {}
+        """By table."""
         self._helpers: list[asyncio.Task[None]] = []
         holdings = plan.holdings()
         former = _fed_so_far(settings.folder)
@@ -84,10 +91,18 @@ class AggregatorNode(Node):
             self._links[upstream.name] = UpstreamLink(self, upstream, self._state_of(upstream), self._beside)
         for source in plan.sources:
             self._pollers[source.part.name] = PolledSource(self, source)
+        for table, pulls in plan.pulled().items():
+            self._pullers[table] = Puller(self, pulls, make_scheduler, settings.folder / "pulls")
         now = time.time()
         self._standing = {
             name: _Standing("upstream", len(link.state.items), "", now) for name, link in self._links.items()
         } | {name: _Standing("source", 1, "", now) for name in self._pollers}
+        for table, puller in self._pullers.items():
+            self._standing[feed_of(table, "")] = _Standing("pulled table", len(puller.state.keys), "", now)
+        for one, query in self.engine.kept():
+            self._watch(one.number, query)
+        for puller in self._pullers.values():
+            puller.recall()
 
     def _state_of(self, plan: UpstreamPlan) -> UpstreamState:
         """Where an earlier life has left off."""
@@ -119,20 +134,26 @@ class AggregatorNode(Node):
             return self._links[feed].state.doubt
         if feed in self._pollers:
             return self._pollers[feed].state.doubt(microseconds())
+        item = item_of(feed)
+        if item is not None and item[0] in self._pullers:
+            return self._pullers[item[0]].doubt(item[1])
         return f"{feed} has not begun yet"
 
     def review(self) -> None:
         """Tell the sessions, and the report, if there is doubt where there was none, or the other way round."""
-        changed = False
+        seen = {table: puller.state.changes for table, puller in self._pullers.items()}
+        changed, self._seen = seen != self._seen, seen
         for name, standing in self._standing.items():
             why = self.doubt(name)
             if why == standing.why:
                 continue
             changed = True
+            item = item_of(name)
+            shown = name if item is None else item[0]
             if (why is None) is not (standing.why is None):
                 standing.since = time.time()
                 if why is None:
-                    _report.info("%s %s can be relied on%s", standing.kind, name, " again" if standing.lost else "")
+                    _report.info("%s %s can be relied on%s", standing.kind, shown, " again" if standing.lost else "")
                 else:
                     standing.lost = True
                     _report.warning("lost: %s", why)
@@ -140,6 +161,13 @@ class AggregatorNode(Node):
         if changed:
             for event in self.engine.reviewed():
                 self.sessions.handle(event)
+
+    def pulling(self, number: int) -> tuple[int, float | None] | None:
+        """How many items were pulled for a query, and the share of the time for which it was within its bound."""
+        for puller in self._pullers.values():
+            if number in puller.state.pulls.by_query:
+                return puller.state.pulls.by_query[number], puller.state.delivered(number)
+        return None
 
     # ---- running
 
@@ -150,7 +178,13 @@ class AggregatorNode(Node):
             why = self.doubt(name)
             state = "certain" if why is None else "doubtful"
             position = self._links[name].state.position if name in self._links else None
-            found.append(Upstream(name, one.kind, state, why or "", one.since, one.items, position))
+            item = item_of(name)
+            if item is None:
+                found.append(Upstream(name, one.kind, state, why or "", one.since, one.items, position))
+                continue
+            puller = self._pullers[item[0]]
+            requests = sum(fetcher.requests for fetcher in puller.fetchers.values())
+            found.append(Upstream(item[0], one.kind, state, why or "", one.since, one.items, None, requests))
         return found
 
     def start(self, failed: Callable[[], None]) -> None:
@@ -166,10 +200,28 @@ class AggregatorNode(Node):
         work = [self._tick()]
         work += [link.run() for link in self._links.values()]
         work += [poller.run() for poller in self._pollers.values()]
+        work += [puller.run() for puller in self._pullers.values()]
         for coroutine in work:
             task = asyncio.get_running_loop().create_task(coroutine)
             task.add_done_callback(over)
             self._helpers.append(task)
+
+    def _told(self, events: list[Event]) -> None:
+        """Queries that come and go are told to whoever pulls their items."""
+        super()._told(events)
+        for event in events:
+            if isinstance(event, QueryRegistered):
+                self._watch(event.number, event.query)
+            elif isinstance(event, QueryUnregistered):
+                for puller in self._pullers.values():
+                    puller.state.unregister(event.number)
+
+    def _watch(self, number: int, query: StandingQuery) -> None:
+        pulled = self.engine.holdings.pulled.get(query.table)
+        if pulled is not None and isinstance(query, Aggregate):
+            puller = self._pullers[query.table]
+            puller.state.register(number, query, self.engine.holdings.items(query, puller.schema))
+            puller.news.set()
 
     async def _tick(self) -> None:
         while True:

@@ -78,6 +78,8 @@ class Standing(msgspec.Struct, frozen=True):
     within: float | None = None
     fidelity: float | None = None
     host: str = "node"
+    pulls: int | None = None
+    delivered: float | None = None
     notifications: int = 0
     subscribers: int = 0
 

@@ -198,6 +198,10 @@ class Node:
         """How many requests that was for."""
         return 0 if self._writing is None else self._writing.changes
 
+    def pulling(self, number: int) -> tuple[int, float | None] | None:
+        """Pulls for a query and the fidelity delivered, where its items are pulled; a plain node pulls nothing."""
+        return None
+
     def upstreams(self) -> list[Upstream]:
         """Where the rows of this node come from, if not from those who send them."""
         return []

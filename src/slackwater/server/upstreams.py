@@ -17,3 +17,5 @@ class Upstream(msgspec.Struct, frozen=True):
     since: float
     items: int
     position: int | None
+    requests: int | None = None
+    """How often a source that is pulled was asked."""

@@ -11,10 +11,8 @@ previous answer, and conditional requests those the server knows about); changes
 import asyncio
 import hashlib
 import random
-import zlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import replace
-from typing import NoReturn
 
 import httpx
 import numpy as np
@@ -24,9 +22,9 @@ import pyarrow as pa
 from slackwater.core.arrival import Arrival
 from slackwater.core.arrow import EVENT_TIME, INSTANT, SEQUENCE
 from slackwater.core.clock import Clock
-from slackwater.core.errors import SourceError
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Instant
+from slackwater.sources.asking import Asker, checked, public, read_body
 from slackwater.sources.base import Rows
 from slackwater.sources.bodies import BadBody, BodyFormat, body_rows
 from slackwater.sources.polling import (
@@ -65,8 +63,8 @@ class HttpPoller:
         timezone: str | None = None,
         wait: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._url = _checked(address)
-        self.place = _public(self._url)
+        self._url = checked(address)
+        self.place = public(self._url)
         self.schema = schema
         self._table = table
         # What follows the address (a query) tells two pollers apart, but may hold secrets: a mark of it will do.
@@ -75,6 +73,7 @@ class HttpPoller:
         self._clock = clock
         self._chance = chance
         self._options = options or PollOptions()
+        self._asker = Asker(self._options)
         self._format = format
         self._timezone = timezone
         self._wait = wait
@@ -86,12 +85,7 @@ class HttpPoller:
         """Poll for ever, one outcome for each request; wrap in `contextlib.aclosing` to stop early."""
         options = self._options
         bucket = TokenBucket(options.rate, options.burst, self._clock)
-        async with httpx.AsyncClient(
-            headers={"Accept-Encoding": "gzip, deflate", "User-Agent": "slackwater", **dict(options.headers)},
-            timeout=options.timeout,
-            follow_redirects=False,
-            trust_env=options.trust_environment,
-        ) as client:
+        async with self._asker.client() as client:
             while True:
                 while not bucket.take():
                     await self._wait(bucket.wait())
@@ -113,38 +107,9 @@ class HttpPoller:
     async def _poll(self, client: httpx.AsyncClient) -> PollOutcome:
         """One request, whatever becomes of it."""
         try:
-            async with asyncio.timeout(self._options.timeout):
-                return await self._ask(client)
-        except (TimeoutError, httpx.TimeoutException):
-            return self._failed("timeout", f"no whole answer within {self._options.timeout:g} seconds")
+            return await self._asker.ask(client, self._url, self._progress.validators.headers(), self._answer)
         except BadBody as error:
             return self._failed(error.reason, str(error))
-        except httpx.ConnectError as error:
-            return self._failed("cannot-connect", str(error))
-        except (httpx.NetworkError, httpx.ProtocolError) as error:
-            return self._failed("connection-lost", str(error) or type(error).__name__)
-        except Exception as error:  # whatever a stranger's answer sets off must not end the poller
-            return self._failed("request-failed", f"{type(error).__name__}: {error}")
-
-    async def _ask(self, client: httpx.AsyncClient) -> PollOutcome:
-        request = client.build_request("GET", self._url, headers=self._progress.validators.headers())
-        for _ in range(self._options.most_redirects + 1):
-            response = await client.send(request, stream=True)
-            try:
-                if response.next_request is None:
-                    return await self._answer(response)
-                request = self._redirected(request, response.next_request)
-            finally:
-                await response.aclose()
-        raise BadBody("too-many-redirects", f"more than {self._options.most_redirects} redirects")
-
-    def _redirected(self, request: httpx.Request, onward: httpx.Request) -> httpx.Request:
-        if onward.url.scheme not in ("http", "https"):
-            raise BadBody("bad-redirect", f"redirected to {onward.url.scheme}, which is not HTTP")
-        if _origin(onward.url) != _origin(request.url):
-            for name, _ in self._options.headers:  # they may hold secrets meant for the first server
-                onward.headers.pop(name, None)
-        return onward
 
     async def _answer(self, response: httpx.Response) -> PollOutcome:
         status = response.status_code
@@ -210,29 +175,6 @@ class HttpPoller:
         return Rows(rows.numbers[new], rows.batch.filter(pa.array(new)), rows.refused)
 
 
-async def read_body(response: httpx.Response, largest: int) -> bytes:
-    """Read and unpack an answer, never holding more than `largest` bytes of it."""
-    encoding = response.headers.get("content-encoding", "identity").strip().lower()
-    if encoding not in ("identity", "", "gzip", "x-gzip", "deflate"):
-        raise BadBody("unknown-encoding", f"the answer is packed as {encoding}; expected gzip, deflate or nothing")
-    # 32 + 15: a gzip or zlib header, whichever there is.
-    unpack = zlib.decompressobj(47) if encoding not in ("identity", "") else None
-    parts, size = [], 0
-    async for chunk in response.aiter_raw():
-        if unpack is not None:
-            try:
-                chunk = unpack.decompress(chunk, largest - size + 1)
-            except zlib.error as error:
-                raise BadBody("bad-encoding", f"the answer cannot be unpacked: {error}") from error
-        size += len(chunk)
-        if size > largest:
-            raise BadBody("huge-body", f"the answer is larger than the {largest:,} bytes allowed")
-        parts.append(chunk)
-    if unpack is not None and size and not unpack.eof:
-        raise BadBody("bad-encoding", "the packed answer ends in the middle")
-    return b"".join(parts)
-
-
 def row_digests(batch: pa.RecordBatch) -> list[bytes]:
     """A digest of each row's content; a null and a missing member are the same.
 
@@ -250,26 +192,3 @@ def row_digests(batch: pa.RecordBatch) -> list[bytes]:
         ).digest()
         for cells in zip(*(column.to_pylist() for column in batch.columns), strict=True)
     ]
-
-
-def _checked(address: str) -> httpx.URL:
-    try:
-        url = httpx.URL(address)
-    except (httpx.InvalidURL, TypeError, ValueError) as error:
-        _refuse(address, str(error))
-    if url.scheme not in ("http", "https") or not url.host:
-        _refuse(address, "it needs http:// or https:// and a host")
-    return url
-
-
-def _refuse(address: str, why: str) -> NoReturn:
-    raise SourceError(f"cannot poll {address[:200]!r}: {why}")
-
-
-def _public(url: httpx.URL) -> str:
-    """The address without user, password and query, which may be secrets."""
-    return str(url.copy_with(userinfo=b"", query=None, fragment=None))
-
-
-def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
-    return url.scheme, url.host, url.port

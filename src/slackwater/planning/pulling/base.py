@@ -120,6 +120,14 @@ class PullQuery:
 class Scheduler(Protocol):
     """Decides what to pull, and when; the contract stands at the top of this file."""
 
+    def register(self, name: str, query: PullQuery) -> None:
+        """Keep a query from now on."""
+        ...
+
+    def unregister(self, name: str) -> None:
+        """Keep a query no longer."""
+        ...
+
     def due(self, now: int) -> tuple[int, ...]:
         """Name the items to pull at this tick; nothing when nothing is wanted."""
         ...

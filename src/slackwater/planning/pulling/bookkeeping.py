@@ -32,6 +32,7 @@ class Bookkeeping:
         self.tick = NEVER
         self.pulls = 0
         self._held = [0] * items
+        self._holders: list[list[str]] = [[] for _ in range(items)]
 
     @property
     def items(self) -> int:
@@ -47,6 +48,7 @@ class Bookkeeping:
         self.queries[name] = query
         for item in query.items:
             self._held[item] += 1
+            self._holders[item].append(name)
 
     def unregister(self, name: str) -> None:
         """Keep a query no longer."""
@@ -54,6 +56,7 @@ class Bookkeeping:
             raise PlanningError(f"there is no query {name!r}")
         for item in self.queries.pop(name).items:
             self._held[item] -= 1
+            self._holders[item].remove(name)
 
     def suspended(self) -> dict[str, tuple[int, ...]]:
         """The queries nothing can be promised for, with the items they miss."""

@@ -149,6 +149,8 @@ class Subscription(msgspec.Struct, frozen=True):
     within: float | None
     fidelity: float | None
     host: Literal["node", "spark"]
+    pulls: Whole | None
+    delivered: float | None
     notifications: Whole
     subscribers: Whole
 

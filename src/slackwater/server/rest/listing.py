@@ -11,6 +11,7 @@ def described(node: Node, one: Registration) -> Subscription:
     """All that is known of a registration."""
     query = node.engine.query(one.number)
     bound = query.bound if isinstance(query, Aggregate) else None
+    pulling = node.pulling(one.number)
     return Subscription(
         number=one.number,
         name=one.name,
@@ -23,6 +24,8 @@ def described(node: Node, one: Registration) -> Subscription:
         within=None if bound is None else bound.within,
         fidelity=None if bound is None else bound.fidelity,
         host=one.host.value,
+        pulls=None if pulling is None else pulling[0],
+        delivered=None if pulling is None else pulling[1],
         notifications=_notified(node, one),
         subscribers=node.lanes[one.host].subscribers(one.number) if one.host in node.lanes else 0,
     )

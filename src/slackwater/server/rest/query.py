@@ -36,6 +36,8 @@ _SUBSCRIPTION = pa.schema(
         ("notifications", pa.int64()),
         ("subscribers", pa.int64()),
         ("host", pa.string()),
+        ("pulls", pa.int64()),
+        ("delivered", pa.float64()),
     ]
 )
 """What SHOW SUBSCRIPTIONS shows."""

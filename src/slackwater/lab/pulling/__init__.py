@@ -1,0 +1,1 @@
+"""Experiments on pulling just enough: traces, queries as the paper draws them, and the figures."""
