@@ -104,9 +104,11 @@ def test_a_part_of_a_deployment_is_found_by_name(tmp_path: Path) -> None:
 
 def test_the_examples_of_the_documentation_can_be_read(tmp_path: Path) -> None:
     page = Path(__file__).parents[2] / "docs" / "aggregator.md"
-    alone, deployed = re.findall(r"```toml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    alone, pulled, deployed = re.findall(r"```toml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     made = plan(tmp_path, alone)
     assert (len(made.upstreams[0].items), len(made.sources)) == (3, 1)
+    [pull] = plan(tmp_path, pulled).pulls
+    assert (pull.part.keys, pull.part.costs) == (["IBM", "MSFT", "SAP"], {"SAP": 3})
     file = tmp_path / "slackwater.toml"
     file.write_text(deployed)
     assert list(read_deployment(file).aggregators) == ["near"]
