@@ -124,3 +124,22 @@ def test_the_command_tells_a_mistake_as_a_sentence_and_as_json(tmp_path: Path) -
     told = json.loads(done.stdout)
     assert told["error"] == "SlackwaterError"
     assert "$.sources" in told["message"]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (('value = "price"', 'value = "symbol"'), "DOUBLE column that is no key"),
+        (("{key}", "x"), "needs {key} once"),
+        (('keys = ["IBM"', 'keys = ["MSFT"'), "twice"),
+        (("SAP = 3", "XX = 3"), "among the costs alone"),
+    ],
+)
+def test_mistakes_in_pulls_are_told(tmp_path: Path, change: tuple[str, str], told: str) -> None:
+    page = Path(__file__).parents[2] / "docs" / "aggregator.md"
+    _, pulled, _ = re.findall(r"```toml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    assert change[0] in pulled
+    with pytest.raises(SlackwaterError, match=re.escape(told)):
+        plan(tmp_path, pulled.replace(*change, 1))
+    with pytest.raises(SlackwaterError, match="asked for at two sources"):
+        plan(tmp_path, pulled + pulled.replace('name = "tape"', 'name = "wire"'))
