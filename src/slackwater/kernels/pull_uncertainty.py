@@ -5,8 +5,8 @@ Design
     judge the tick that is `longest` + 1 past and move the prices of violation; then rounds of (what is known of items
     and queries, pick the items that are worth their cost, pull them, learn) until a round picks nothing; then the
     errors that the pulls have left are compared with the bounds. The mathematics stand where the plain scheduler does
-    them: `planning.pulling.uncertainty`, `item_model`, `shared_clock` and `prices`. That scheduler, driven tick by
-    tick, is the plain twin of this loop.
+    them: `planning.pulling.uncertainty`, `item_model`, `shared_clock`, `kinship`, `tails` and `prices`. That scheduler,
+    driven tick by tick, is the plain twin of this loop.
 
 `wake` of a live scheduler has no part here: a simulation asks at every tick.
 """
@@ -17,13 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from slackwater.kernels.compiled import compiled
+from slackwater.kernels.pull_risk import ROUGHER, gain_of, likeness, risk, shared
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 STAYING = np.array([1.0, 0.99, 0.95, 0.85, 0.6, 0.0])
 """How much of a distance from the line stays after a tick, by model; the second half has a slope."""
-RATE, DISCOUNT, WORST = 0.06, 0.99, 8.0
+RATE, DISCOUNT, WORST = 0.02, 0.99, 8.0
 HALF_LIFE, LEAST_SPREAD = 400.0, 100.0
 LEARNING_PULLS, LEARNING_CYCLE = 20, 5
 DEGREES, RETURN, CLOCK_DISCOUNT, CLOCK_WORST = 8.0, 0.9, 0.995, 20.0
@@ -33,43 +34,11 @@ TRUSTED = 4
 FIRST_PRICE, SETTLING, HORIZON, FADING = 0.05, 100, 250.0, 0.999
 RISING_TIME, FALLING_TIME, RECENT, EASE, LARGEST_ERROR = 100.0, 200.0, 100.0, 0.25, 1.5
 LOWEST_COMMON, HIGHEST_COMMON = -12.0, 8.0
-OWN_STEP, OWN_REACH = 0.15, 8.0
-NEGLIGIBLE, UNLIKELY = 1e-7, 1e-3
-
-
-@compiled
-def tail(x: float) -> float:
-    """The chance that a standard normal is beyond √2·x, to a relative 1.2e-7: ½·erfc, three times as fast.
-
-    A rational Chebyshev fit of Press et al., Numerical Recipes, 6.2.
-
-    >>> abs(tail(1.5) / (0.5 * math.erfc(1.5)) - 1) < 2e-7
-    True
-    """
-    t = 1.0 / (1.0 + 0.5 * abs(x))
-    inner = -0.82215223 + t * 0.17087277
-    inner = 1.48851587 + t * inner
-    inner = -1.13520398 + t * inner
-    inner = 0.27886807 + t * inner
-    inner = -0.18628806 + t * inner
-    inner = 0.09678418 + t * inner
-    inner = 0.37409196 + t * inner
-    inner = 1.00002368 + t * inner
-    half = 0.5 * t * math.exp(-x * x - 1.26551223 + t * inner)
-    return half if x >= 0.0 else 1.0 - half
-
-
-@compiled
-def risk(mean: float, variance: float, within: float) -> float:
-    """The chance that a normal error is beyond the bound.
-
-    >>> round(risk(0.0, 1.0, 1.96), 3)
-    0.05
-    """
-    if variance <= 0.0:
-        return 1.0 if abs(mean) > within else 0.0
-    scale = math.sqrt(2.0 * variance)
-    return tail((within - mean) / scale) + tail((within + mean) / scale)
+OWN_STEP, OWN_REACH = 0.1, 14.0
+UNLIKELY = 1e-3
+FIRST_LOADING, LOADING_STEP, LARGEST_LOADING = 0.3, 0.01, 0.95
+LEAST_OVERLAP, LARGEST_SURPRISE = 0.3, 3.0
+FIRST_WILD, WILD_STEP, LEAST_WILD, MOST_WILD = 0.02, 0.005, 1e-4, 0.3
 
 
 @compiled
@@ -94,33 +63,6 @@ def slope(sums: Floats) -> float:
     if spread <= LEAST_SPREAD:
         return 0.0
     return float((sums[4] / sums[0] - middle * sums[3] / sums[0]) / spread)
-
-
-@compiled
-def gain_of(
-    item: int,
-    first: Integers,
-    holder: Integers,
-    place: Integers,
-    weights: Floats,
-    within: Floats,
-    price: Floats,
-    chance: Floats,
-    query_mean: Floats,
-    query_variance: Floats,
-    mean: float,
-    variance: float,
-) -> float:
-    """By how much a pull would lower the cost of this tick: Σ price · (chance − chance with the item fresh)."""
-    g = 0.0
-    for h in range(first[item], first[item + 1]):
-        q = holder[h]
-        if chance[q] < NEGLIGIBLE:
-            continue
-        w = weights[place[h]]
-        rest = max(query_variance[q] - w * w * variance, 1e-12 * query_variance[q])
-        g += price[q] * (chance[q] - risk(query_mean[q] - w * mean, rest, within[q]))
-    return g
 
 
 @compiled
@@ -189,10 +131,20 @@ def simulate(
     calibrated = np.ones(64)
     off = np.full((n, size), np.nan)
     off_variance = np.zeros((n, size))
+    left = np.ones((n, size))
+    right = np.ones((n, size))
+    loading = np.full(n, FIRST_LOADING)
+    surprise = np.zeros(n)
+    since = np.full(n, -1, np.int64)
+    wild = FIRST_WILD
+    root, common_part = np.zeros(n), np.zeros(n)
     kept = np.zeros(queries)
     judged = np.zeros(queries)
     lost = np.zeros(queries)
     counted = np.zeros(queries)
+    debt = np.zeros(queries)
+    soon = np.zeros((queries, size))
+    expected = np.zeros(queries)
     own = np.zeros(queries)
     base = np.zeros(queries)
     price = np.zeros(queries)
@@ -200,6 +152,7 @@ def simulate(
     for q in range(queries):
         base[q] = math.log(FIRST_PRICE * cost / (1.0 - fidelity[q]) / (len(items) / held))
         price[q] = math.exp(base[q]) if fixed_price <= 0.0 else fixed_price
+        soon[q, :] = 1.0 - fidelity[q]
     mean, variance = np.zeros(n), np.zeros(n)
     query_mean, query_variance, chance = np.zeros(queries), np.zeros(queries), np.zeros(queries)
     gain, waited = np.zeros(n), np.zeros(n)
@@ -219,7 +172,18 @@ def simulate(
                     b += weights[k] * weights[k] * off_variance[items[k], slot]
                 if a != a:
                     continue
-                p = risk(a, b, within[q])
+                for k in range(starts[q], starts[q + 1]):
+                    i = items[k]
+                    if off_variance[i, slot] <= 0.0:
+                        continue
+                    for k2 in range(starts[q], k):
+                        j = items[k2]
+                        if off_variance[j, slot] <= 0.0:
+                            continue
+                        alike = likeness(left[i, slot], right[i, slot], left[j, slot], right[j, slot])
+                        deviations = math.sqrt(off_variance[i, slot] * off_variance[j, slot])
+                        b += 2.0 * weights[k] * weights[k2] * loading[i] * loading[j] * alike * deviations
+                p = risk(a, max(b, 0.0), within[q], wild)
                 kept[q] += 1.0 - p
                 judged[q] += 1.0
                 if tick < SETTLING:
@@ -228,9 +192,12 @@ def simulate(
                 lost[q] = lost[q] * FADING + p
                 counted[q] = counted[q] * FADING + 1.0
                 wish = (allowed * (counted[q] + HORIZON) - lost[q]) / HORIZON / allowed
-                ratio += p / allowed
+                ratio += max(soon[q, (now - 1) % size], p) / allowed
                 wanted += min(max(wish, 0.0), 2.0)
-                own[q] = min(max(own[q] + OWN_STEP * (p - allowed), -OWN_REACH), OWN_REACH)
+                debt[q] += p - allowed
+                expected[q] -= soon[q, slot] - allowed
+                soon[q, slot] = allowed
+                own[q] = min(max(OWN_STEP * (debt[q] + max(expected[q], 0.0)), -OWN_REACH), OWN_REACH)
                 told += 1
             if told > 0:
                 settled += 1
@@ -255,6 +222,7 @@ def simulate(
             for i in range(n):
                 mean[i] = 0.0
                 variance[i] = 0.0
+                common_part[i] = 0.0
                 age = now - last[i]
                 if last[i] < 0 or age == 0 or learnt[i] == 0:
                     continue
@@ -282,14 +250,26 @@ def simulate(
                 a /= total
                 mean[i] = a
                 variance[i] = max(b / total - a * a, 0.0) * calibrated[lag_class(age)]
+                root[i] = math.sqrt(float(age))
+                common_part[i] = loading[i] * math.sqrt(variance[i])
             for q in range(queries):
                 a, b = 0.0, 0.0
                 for k in range(starts[q], starts[q + 1]):
                     a += weights[k] * mean[items[k]]
                     b += weights[k] * weights[k] * variance[items[k]]
+                for k in range(starts[q], starts[q + 1]):
+                    i = items[k]
+                    if common_part[i] == 0.0:
+                        continue
+                    for k2 in range(starts[q], k):
+                        j = items[k2]
+                        if common_part[j] == 0.0:
+                            continue
+                        overlap = root[i] / root[j] if root[i] < root[j] else root[j] / root[i]
+                        b += 2.0 * weights[k] * weights[k2] * common_part[i] * common_part[j] * overlap
                 query_mean[q] = a
-                query_variance[q] = b
-                chance[q] = risk(a, b, within[q])
+                query_variance[q] = max(b, 0.0)
+                chance[q] = risk(a, query_variance[q], within[q], wild)
             # Pick: first what is overdue or still to be learnt, then what is worth its cost.
             count = 0
             for i in range(n):
@@ -311,10 +291,14 @@ def simulate(
                         q = holder[h]
                         w = weights[place[h]]
                         query_mean[q] -= w * mean[i]
-                        query_variance[q] = max(query_variance[q] - w * w * variance[i], 0.0)
-                        chance[q] = risk(query_mean[q], query_variance[q], within[q])
+                        part = w * w * variance[i]
+                        if common_part[i] != 0.0:
+                            part += 2.0 * w * shared(i, q, starts, items, weights, common_part, root)
+                        query_variance[q] = max(query_variance[q] - part, 0.0)
+                        chance[q] = risk(query_mean[q], query_variance[q], within[q], wild)
                     mean[i] = 0.0
                     variance[i] = 0.0
+                    common_part[i] = 0.0
                     done += 1
                 most, choice = 1.0, -1
                 for i in range(n):
@@ -330,8 +314,8 @@ def simulate(
                         unsure[i] = 1
                         continue
                     g = gain_of(
-                        *(i, first, holder, place, weights, within, price, chance),
-                        *(query_mean, query_variance, mean[i], variance[i]),
+                        *(i, first, holder, place, starts, items, weights, within, price, chance),
+                        *(query_mean, query_variance, mean[i], variance[i], common_part, root, wild),
                     )
                     gain[i] = g
                     worth = (g * (now - last[i]) - waited[i]) / costs[i]
@@ -343,8 +327,8 @@ def simulate(
                     for i in range(n):
                         if unsure[i] == 1:
                             gain[i] = gain_of(
-                                *(i, first, holder, place, weights, within, price, chance),
-                                *(query_mean, query_variance, mean[i], variance[i]),
+                                *(i, first, holder, place, starts, items, weights, within, price, chance),
+                                *(query_mean, query_variance, mean[i], variance[i], common_part, root, wild),
                             )
                     break
                 picked[count] = choice
@@ -369,7 +353,7 @@ def simulate(
                     for e in range(1, models):
                         if score[i, e] > score[i, top]:
                             top = e
-                    square = -1.0
+                    square, zed = -1.0, 0.0
                     for e in range(models):
                         f = e % half
                         then, there = level, level
@@ -394,12 +378,36 @@ def simulate(
                             seen = missed / (by_clock if clocked else by_tick)
                             calibrated[kind] += CALIBRATION * (min(seen, MOST_SQUARE) - calibrated[kind])
                             square = missed / by_clock / calibrated[kind]
+                            zed = math.copysign(math.sqrt(seen / calibrated[kind]), change - m)
                         score[i, e] = DISCOUNT * score[i, e] - 0.5 * math.log(v) - min(0.5 * missed / v, WORST)
                         scale[i, e] += max(RATE, 1.0 / learnt[i]) * (missed / spread - scale[i, e])
                     if square >= 0.0:
                         step = min(max((DEGREES + square) / (DEGREES + 1.0), LEAST_STEP), MOST_STEP)
                         for t in range(last[i] + 1, now + 1):
                             pace[t % size] = min(max(pace[t % size] * step, LEAST_PACE), MOST_PACE)
+                        # How wild surprises are, and what items have in common.
+                        calm = 0.5 * zed * zed * (1.0 + (ROUGHER * ROUGHER - 1.0) * wild)
+                        ease = (1.0 - wild) * math.exp(-calm)
+                        rough = wild / ROUGHER * math.exp(-calm / (ROUGHER * ROUGHER))
+                        share = rough / (ease + rough) if ease + rough > 0.0 else 1.0
+                        wild = min(max(wild + WILD_STEP * (share - wild), LEAST_WILD), MOST_WILD)
+                        zed = min(max(zed, -LARGEST_SURPRISE), LARGEST_SURPRISE)
+                        for j in range(n):
+                            if j == i or since[j] < 0:
+                                continue
+                            over = min(now, last[j]) - max(last[i], since[j])
+                            if over <= 0:
+                                continue
+                            overlap = over / math.sqrt(float((now - last[i]) * (last[j] - since[j])))
+                            if overlap < LEAST_OVERLAP:
+                                continue
+                            miss = zed * surprise[j] - loading[i] * loading[j] * overlap
+                            mine = loading[i] + LOADING_STEP * miss * loading[j] * overlap
+                            other = loading[j] + LOADING_STEP * miss * loading[i] * overlap
+                            loading[i] = min(max(mine, -LARGEST_LOADING), LARGEST_LOADING)
+                            loading[j] = min(max(other, -LARGEST_LOADING), LARGEST_LOADING)
+                        surprise[i] = zed
+                        since[i] = last[i]
                     top = 0
                     for e in range(1, models):
                         if score[i, e] > score[i, top]:
@@ -410,6 +418,7 @@ def simulate(
                         v *= paced[f, age] / growth[f, age]
                     for t in range(last[i] + 1, now):
                         before, after = t - last[i], now - t
+                        left[i, t % size], right[i, t % size] = float(before), float(after)
                         then, there, at = level, level, level
                         if top >= half:
                             then = level + rise * (0.0 - centre)
@@ -441,6 +450,9 @@ def simulate(
             if last[i] == now:
                 gain[i] = 0.0
         for q in range(queries):
+            if now >= SETTLING:
+                expected[q] += chance[q] - soon[q, now % size]
+                soon[q, now % size] = chance[q]
             error = 0.0
             for k in range(starts[q], starts[q + 1]):
                 error += weights[k] * (trace[now, items[k]] - value[items[k]])

@@ -50,6 +50,8 @@ class ItemModel:
         self.scale = [-1.0] * MODELS
         self.score = [0.0] * MODELS
         self.sums = [0.0] * 5
+        self.surprise: float | None = None
+        """How many deviations the last pull was off what was expected; None while too little is known to say."""
 
     def curious(self, age: int) -> bool:
         """Whether it is still being learnt and its time has come."""
@@ -126,10 +128,11 @@ class ItemModel:
         tiny = 1e-18 * self.value * self.value + 1e-200
         top = self.score.index(max(self.score))
         square = -1.0
+        self.surprise = None
         for model in range(MODELS):
             kind = model % HALF
-            missed = change - self._mean(model, age, clock)
-            missed *= missed
+            off = change - self._mean(model, age, clock)
+            missed = off * off
             spread = clock.spread(kind, age)
             if self.scale[model] < 0.0:
                 self.scale[model] = missed / spread
@@ -138,7 +141,8 @@ class ItemModel:
             if model == top and self.learnt > TRUSTED:
                 by_clock = self.scale[model] * clock.paced[kind][age] + tiny
                 by_tick = self.scale[model] * clock.growth[kind][age] + tiny
-                square = clock.compare(age, missed, by_clock, by_tick)
+                square, seen = clock.compare(age, missed, by_clock, by_tick)
+                self.surprise = math.copysign(math.sqrt(seen), off)
             self.score[model] = (
                 DISCOUNT * self.score[model] - 0.5 * math.log(variance) - min(0.5 * missed / variance, WORST)
             )

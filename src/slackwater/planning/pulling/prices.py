@@ -7,14 +7,17 @@ saved that buy little.
 
     log λ_q = base + common + own_q
 
-*base* is a first guess, *own* a running sum of (chance of violation − allowed), the classical ascent on a multiplier;
+*base* is a first guess, *own* a running sum of (chance of violation − allowed), the classical ascent on a multiplier.
+A tick is judged only when all items have been pulled again, a minute too late for a storm; so what is expected of the
+ticks not judged yet counts too, where it is worse than what is allowed: trouble is believed at once, calm when it
+was seen.
 *common* moves all together and fast, by the logarithm of (recent violations / those that may still be spent so that
 the sum comes out right over the next `HORIZON` ticks), twice as fast upwards as downwards: a bound that was broken is
 worse than a pull too many.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from slackwater.kernels.pull_uncertainty import (
     EASE,
@@ -42,12 +45,31 @@ class Account:
     judged: float = 0.0
     lost: float = 0.0
     counted: float = 0.0
+    debt: float = 0.0
+    expected: float = 0.0
+    """Σ (chance − allowed) of the ticks that cannot be judged yet, as they were seen when they passed."""
     own: float = 0.0
+    soon: list[float] = field(default_factory=list)
+    """The chances of these ticks, in a ring."""
 
     @property
     def allowed(self) -> float:
         """The share of ticks that may be outside."""
         return 1.0 - self.fidelity
+
+    def begin(self, size: int) -> None:
+        """Make the ring."""
+        self.soon = [self.allowed] * size
+
+    def foresee(self, tick: int, chance: float) -> None:
+        """A tick has passed with this chance of being outside."""
+        slot = tick % len(self.soon)
+        self.expected += chance - self.soon[slot]
+        self.soon[slot] = chance
+
+    def forget(self, tick: int) -> None:
+        """A tick is judged, or never can be."""
+        self.foresee(tick, self.allowed)
 
 
 class Prices:
@@ -57,8 +79,8 @@ class Prices:
         self.fixed = fixed
         self.common, self.recent, self.settled = 0.0, 1.0, 0
 
-    def judge(self, tick: int, chances: list[tuple[Account, float]]) -> None:
-        """Take the chances that queries were outside at a tick that is past."""
+    def judge(self, tick: int, now: int, chances: list[tuple[Account, float]]) -> None:
+        """Take the chances that queries were outside at a tick that is past; `now` has just begun."""
         ratio, wanted, told = 0.0, 0.0, 0
         for account, chance in chances:
             account.kept += 1.0 - chance
@@ -69,9 +91,12 @@ class Prices:
             account.lost = account.lost * FADING + chance
             account.counted = account.counted * FADING + 1.0
             wish = (allowed * (account.counted + HORIZON) - account.lost) / HORIZON / allowed
-            ratio += chance / allowed
+            ratio += max(account.soon[(now - 1) % len(account.soon)], chance) / allowed
             wanted += min(max(wish, 0.0), 2.0)
-            account.own = min(max(account.own + OWN_STEP * (chance - allowed), -OWN_REACH), OWN_REACH)
+            account.debt += chance - allowed
+            account.forget(tick)
+            owed = account.debt + max(account.expected, 0.0)
+            account.own = min(max(OWN_STEP * owed, -OWN_REACH), OWN_REACH)
             told += 1
         if told:
             self.settled += 1

@@ -1,7 +1,7 @@
 """The chance that a query is outside its bound, from means and variances of its items' changes.
 
-*Weighted sums.* Errors add up: mean Σ w·m, variance Σ w²·v, and the chance is that of a normal error beyond ±B. What
-items have in common is left out here; it comes in by the shared clock and by the feedback.
+*Weighted sums.* Errors add up: mean Σ w·m, variance Σ w²·v and what items have in common (`kinship`), and the chance is
+that of an error beyond ±B which is normal, and now and then wild (`tails`).
 
 *MIN and MAX*, by intervals. With the held minimum D, the true one is below D − B when some item is, and above D + B
 when all items are. So the chance is 1 − Π(1 − P(xᵢ < D − B)) + Π P(xᵢ > D + B). An item that is far above D needs a
@@ -11,6 +11,8 @@ minimum of the negatives.
 
 import math
 from collections.abc import Sequence
+
+from slackwater.kernels.pull_risk import ROUGHER
 
 _FIT = (-0.82215223, 1.48851587, -1.13520398, 0.27886807, -0.18628806, 0.09678418, 0.37409196, 1.00002368)
 
@@ -29,16 +31,20 @@ def tail(x: float) -> float:
     return half if x >= 0.0 else 1.0 - half
 
 
-def risk(mean: float, variance: float, within: float) -> float:
-    """The chance that a normal error is beyond the bound.
+def risk(mean: float, variance: float, within: float, wild: float = 0.0) -> float:
+    """The chance that an error is beyond the bound; a share `wild` of the time its deviation is `ROUGHER` × as large.
 
     >>> round(risk(0.0, 1.0, 1.96), 3)
     0.05
     """
     if variance <= 0.0:
         return 1.0 if abs(mean) > within else 0.0
-    scale = math.sqrt(2.0 * variance)
-    return tail((within - mean) / scale) + tail((within + mean) / scale)
+    scale = math.sqrt(2.0 * variance / (1.0 + (ROUGHER * ROUGHER - 1.0) * wild))
+    calm = tail((within - mean) / scale) + tail((within + mean) / scale)
+    if wild <= 0.0:
+        return calm
+    scale *= ROUGHER
+    return (1.0 - wild) * calm + wild * (tail((within - mean) / scale) + tail((within + mean) / scale))
 
 
 def below(limit: float, mean: float, variance: float) -> float:

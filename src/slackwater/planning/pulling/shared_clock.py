@@ -77,8 +77,8 @@ class SharedClock:
         """By how much variances over so many ticks are larger than expected."""
         return self.calibrated[lag_class(age)]
 
-    def compare(self, age: int, missed: float, by_clock: float, by_tick: float) -> float:
-        """Weigh the clock against plain ticks by a square and the two variances expected; z² by the clock."""
+    def compare(self, age: int, missed: float, by_clock: float, by_tick: float) -> tuple[float, float]:
+        """Weigh the clock against plain ticks by a square and the two variances; z² by the clock, z² as used."""
         self.score = CLOCK_DISCOUNT * self.score + (
             -0.5 * math.log(by_clock) - min(0.5 * missed / by_clock, CLOCK_WORST)
         )
@@ -86,7 +86,7 @@ class SharedClock:
         kind = lag_class(age)
         seen = missed / (by_clock if self.used else by_tick)
         self.calibrated[kind] += CALIBRATION * (min(seen, MOST_SQUARE) - self.calibrated[kind])
-        return missed / by_clock / self.calibrated[kind]
+        return missed / by_clock / self.calibrated[kind], seen / self.calibrated[kind]
 
     def found(self, last: int, now: int, square: float) -> None:
         """A pull at `now` that looks back to `last` has found z²."""

@@ -1,7 +1,8 @@
 """Our scheduler: pulls what lowers the risk of violation most for its cost.
 
-For each item mean and variance of its change since the last pull (`item_model`, `shared_clock`), for each query the
-chance that it is outside its bound (`risk`), for each query a price λ of a tick outside (`prices`).
+For each item mean and variance of its change since the last pull (`item_model`, `shared_clock`) and what it has in
+common with others (`kinship`), for each query the chance that it is outside its bound (`risk`, `tails`), for each query
+a price λ of a tick outside (`prices`).
 
 *Worth.* Pulling item i now would lower the cost of this tick by gᵢ = Σ_q λ_q·(chance − chance with i fresh). That is
 no reason yet to pull: a pull now is one that will have to be repeated so much earlier. Where a cost rate c(τ) grows
@@ -19,21 +20,26 @@ worth its cost. When the values have come, what they teach may make more items w
 """
 
 import copy
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from slackwater.core.query import AggregateFunction
-from slackwater.kernels.pull_uncertainty import NEGLIGIBLE
+from slackwater.kernels.pull_risk import NEGLIGIBLE
+from slackwater.kernels.pull_uncertainty import SETTLING
 from slackwater.planning.pulling.base import LONGEST, PullQuery
 from slackwater.planning.pulling.bookkeeping import NEVER, Bookkeeping
 from slackwater.planning.pulling.delivered import UNKNOWN
 from slackwater.planning.pulling.item_model import ItemModel
+from slackwater.planning.pulling.kinship import Kinship, Known, likeness
 from slackwater.planning.pulling.prices import Account, Prices
 from slackwater.planning.pulling.risk import lowest_risk, risk
 from slackwater.planning.pulling.shared_clock import SharedClock
+from slackwater.planning.pulling.tails import Tails
 
 AHEAD = 16
 """How many ticks `wake` looks ahead; beyond, waking up for nothing is cheaper than looking."""
+_KEPT = ("kept", "judged", "lost", "counted", "debt", "expected", "own", "soon")
 
 
 class Uncertainty(Bookkeeping):
@@ -45,10 +51,13 @@ class Uncertainty(Bookkeeping):
         super().__init__(items, costs, longest)
         self.models = [ItemModel(item, longest) for item in range(items)]
         self.clock = SharedClock(longest)
+        self.kinship = Kinship(items)
+        self.tails = Tails()
         self.prices = Prices(price)
         self.accounts: dict[str, Account] = {}
         self.off = [[UNKNOWN] * (longest + 2) for _ in range(items)]
         self.off_variance = [[0.0] * (longest + 2) for _ in range(items)]
+        self.ends = [[(1.0, 1.0)] * (longest + 2) for _ in range(items)]
         self.gain = [0.0] * items
         self.waited = [0.0] * items
         self._looked = NEVER
@@ -59,6 +68,7 @@ class Uncertainty(Bookkeeping):
         """Keep a query from now on."""
         super().register(name, query)
         self.accounts[name] = Account(query.bound.fidelity)
+        self.accounts[name].begin(self.longest + 2)
         self._reprice()
 
     def unregister(self, name: str) -> None:
@@ -91,28 +101,29 @@ class Uncertainty(Bookkeeping):
         now = self.tick
         self._looked = now
         self.clock.reckon(now)
-        means, variances = [0.0] * self.items, [0.0] * self.items
+        known = Known(self.items)
         for item, model in enumerate(self.models):
             if item not in self.flying:
-                means[item], variances[item] = model.change(now, self.clock)
-        views = {name: _View(query, self, means, variances) for name, query in self.queries.items()}
+                mean, variance = model.change(now, self.clock)
+                known.put(item, mean, variance, now - self.last[item], self.kinship.loading[item])
+        views = {name: _View(query, self, known) for name, query in self.queries.items()}
         active = {name: view for name, view in views.items() if self._active(view.query)}
         chosen = [i for i in range(self.items) if self._wanted(i)]
         for item in chosen:
-            self._refresh(item, active, means, variances)
+            self._refresh(item, active, known)
         while True:
             best, most = -1, 1.0
             for item in range(self.items):
                 self.gain[item] = 0.0
-                known = means[item] == 0.0 and variances[item] == 0.0
-                if known or self.last[item] == now or not self._free(item):
+                certain = known.mean[item] == 0.0 and known.variance[item] == 0.0
+                if certain or self.last[item] == now or not self._free(item):
                     continue
                 gain = 0.0
                 for name in self._holders[item]:
                     view = active.get(name)
                     if view is None or view.chance < NEGLIGIBLE:
                         continue
-                    gain += self._rates[name] * (view.chance - view.without(item, means, variances))
+                    gain += self._rates[name] * (view.chance - view.without(item, known))
                 self.gain[item] = gain
                 worth = (gain * (now - self.last[item]) - self.waited[item]) / self.costs[item]
                 if worth > most:
@@ -120,7 +131,7 @@ class Uncertainty(Bookkeeping):
             if best < 0:
                 break
             chosen.append(best)
-            self._refresh(best, active, means, variances)
+            self._refresh(best, active, known)
         self._chances = {name: view.chance for name, view in active.items()}
         return chosen
 
@@ -130,12 +141,12 @@ class Uncertainty(Bookkeeping):
         age = self._age(item)
         return age >= self.longest or self.models[item].curious(age)
 
-    def _refresh(self, item: int, active: dict[str, "_View"], means: list[float], variances: list[float]) -> None:
+    def _refresh(self, item: int, active: dict[str, "_View"], known: Known) -> None:
         """Take an item as pulled."""
         for name in self._holders[item]:
             if name in active:
-                active[name].refresh(item, means, variances)
-        means[item] = variances[item] = 0.0
+                active[name].refresh(item, known)
+        known.refresh(item)
 
     def _pass_tick(self) -> None:
         now = self.tick
@@ -146,6 +157,9 @@ class Uncertainty(Bookkeeping):
             self.tick = now
         for item in range(self.items):
             self.waited[item] += self.gain[item]
+        if now > SETTLING:
+            for name, account in self.accounts.items():
+                account.foresee(now - 1, self._chances.get(name, account.allowed))
         judged = now - self.longest - 1
         if judged >= 0:
             self._judge(judged)
@@ -160,16 +174,38 @@ class Uncertainty(Bookkeeping):
                 if name in self._chances:
                     chances.append((self.accounts[name], self._chances[name]))
                 continue
-            mean, variance = 0.0, 0.0
-            for item, weight in zip(query.items, query.weights, strict=True):
-                mean += weight * self.off[item][slot]
-                variance += weight * weight * self.off_variance[item][slot]
+            mean, variance = self._was(query, slot)
             if mean == mean:
-                chances.append((self.accounts[name], risk(mean, variance, query.bound.within)))
-        self.prices.judge(tick, chances)
+                chances.append((self.accounts[name], risk(mean, variance, query.bound.within, self.tails.wild)))
+            else:
+                self.accounts[name].forget(tick)
+        self.prices.judge(tick, self.tick, chances)
         self._reprice()
         for row in self.off:
             row[slot] = UNKNOWN
+
+    def _was(self, query: PullQuery, slot: int) -> tuple[float, float]:
+        """Mean and variance of a query's error at a tick that is past."""
+        mean, variance = 0.0, 0.0
+        for item, weight in zip(query.items, query.weights, strict=True):
+            mean += weight * self.off[item][slot]
+            variance += weight * weight * self.off_variance[item][slot]
+        if mean != mean:
+            return mean, variance
+        for place, item in enumerate(query.items):
+            own = self.off_variance[item][slot]
+            if own <= 0.0:
+                continue
+            for before in range(place):
+                other = query.items[before]
+                its = self.off_variance[other][slot]
+                if its <= 0.0:
+                    continue
+                alike = likeness(*self.ends[item][slot], *self.ends[other][slot])
+                related = self.kinship.loading[item] * self.kinship.loading[other]
+                pair = 2.0 * query.weights[place] * query.weights[before]
+                variance += pair * related * alike * math.sqrt(own * its)
+        return mean, max(variance, 0.0)
 
     def _reprice(self) -> None:
         held = [count for count in self._held if count]
@@ -178,22 +214,30 @@ class Uncertainty(Bookkeeping):
         self._rates = {name: self.prices.price(each, cost, share) for name, each in self.accounts.items()}
 
     def _learn(self, now: int, item: int, last: int, change: float) -> None:
-        for tick, off, variance in self.models[item].learn(now, self.values[item], self.clock):
-            self.off[item][tick % (self.longest + 2)] = off
-            self.off_variance[item][tick % (self.longest + 2)] = variance
+        model = self.models[item]
+        for tick, off, variance in model.learn(now, self.values[item], self.clock):
+            slot = tick % (self.longest + 2)
+            self.off[item][slot] = off
+            self.off_variance[item][slot] = variance
+            self.ends[item][slot] = (float(tick - last), float(now - tick))
+        if last != NEVER and now > last and model.surprise is not None:
+            self.tails.learn(model.surprise)
+            self.kinship.learn(item, last, now, model.surprise)
         self.waited[item] = self.gain[item] = 0.0
 
     def _known(self) -> dict[str, Any]:
         return {
             "models": [model.known() for model in self.models],
             "clock": self.clock.known(),
+            "kinship": self.kinship.known(),
+            "wild": self.tails.wild,
             "prices": [self.prices.common, self.prices.recent, self.prices.settled],
             "accounts": {
-                name: [each.kept, each.judged, each.lost, each.counted, each.own]
-                for name, each in self.accounts.items()
+                name: {field: getattr(each, field) for field in _KEPT} for name, each in self.accounts.items()
             },
             "off": self.off,
             "off_variance": self.off_variance,
+            "ends": self.ends,
             "gain": self.gain,
             "waited": self.waited,
             "looked": self._looked,
@@ -205,9 +249,12 @@ class Uncertainty(Bookkeeping):
             model.recall(each)
         self.clock.recall(known["clock"])
         self.prices.common, self.prices.recent, self.prices.settled = known["prices"]
-        for name, (kept, judged, lost, counted, own) in known["accounts"].items():
-            self.accounts[name] = Account(self.accounts[name].fidelity, kept, judged, lost, counted, own)
+        self.kinship.recall(known["kinship"])
+        self.tails.wild = known["wild"]
+        for name, kept in known["accounts"].items():
+            self.accounts[name] = Account(self.accounts[name].fidelity, **{field: kept[field] for field in _KEPT})
         self.off, self.off_variance = known["off"], known["off_variance"]
+        self.ends = [[(before, after) for before, after in row] for row in known["ends"]]
         self.gain, self.waited = known["gain"], known["waited"]
         self._looked, self._chances = known["looked"], known["chances"]
         self._reprice()
@@ -216,18 +263,15 @@ class Uncertainty(Bookkeeping):
 class _View:
     """A query in one round: the chance that it is outside, and what it would be with an item fresh."""
 
-    def __init__(
-        self, query: PullQuery, scheduler: Uncertainty, means: Sequence[float], variances: Sequence[float]
-    ) -> None:
+    def __init__(self, query: PullQuery, scheduler: Uncertainty, known: Known) -> None:
         self.query = query
         self.weight = dict(zip(query.items, query.weights, strict=True))
         self.within = query.bound.within
+        self.wild = scheduler.tails.wild
         self.mean = self.variance = 0.0
         if query.linear:
-            for item, weight in self.weight.items():
-                self.mean += weight * means[item]
-                self.variance += weight * weight * variances[item]
-            self.chance = risk(self.mean, self.variance, self.within)
+            self.mean, self.variance = known.total(query.items, query.weights)
+            self.chance = risk(self.mean, self.variance, self.within, self.wild)
         else:
             # MAX is the minimum of the negatives.
             sign = 1.0 if query.function is AggregateFunction.MIN else -1.0
@@ -235,28 +279,30 @@ class _View:
             self.held = [
                 factor * scheduler.values[item] for factor, item in zip(self.factors, query.items, strict=True)
             ]
-            self.chance = self._extreme(means, variances, -1)
+            self.chance = self._extreme(known, -1)
 
-    def without(self, item: int, means: Sequence[float], variances: Sequence[float]) -> float:
+    def without(self, item: int, known: Known) -> float:
         """The chance with an item fresh."""
         if not self.query.linear:
-            return self._extreme(means, variances, self.query.items.index(item))
+            return self._extreme(known, self.query.items.index(item))
         weight = self.weight[item]
-        rest = max(self.variance - weight * weight * variances[item], 1e-12 * self.variance)
-        return risk(self.mean - weight * means[item], rest, self.within)
+        part = known.part(item, self.query.items, self.query.weights, weight)
+        rest = max(self.variance - part, 1e-12 * self.variance)
+        return risk(self.mean - weight * known.mean[item], rest, self.within, self.wild)
 
-    def refresh(self, item: int, means: Sequence[float], variances: Sequence[float]) -> None:
-        """Take an item as fresh; `means` and `variances` are from before."""
+    def refresh(self, item: int, known: Known) -> None:
+        """Take an item as fresh; `known` is from before."""
         if not self.query.linear:
-            self.chance = self._extreme(means, variances, self.query.items.index(item))
+            self.chance = self._extreme(known, self.query.items.index(item))
             return
         weight = self.weight[item]
-        self.mean -= weight * means[item]
-        self.variance = max(self.variance - weight * weight * variances[item], 0.0)
-        self.chance = risk(self.mean, self.variance, self.within)
+        part = known.part(item, self.query.items, self.query.weights, weight)
+        self.mean -= weight * known.mean[item]
+        self.variance = max(self.variance - part, 0.0)
+        self.chance = risk(self.mean, self.variance, self.within, self.wild)
 
-    def _extreme(self, means: Sequence[float], variances: Sequence[float], without: int) -> float:
+    def _extreme(self, known: Known, without: int) -> float:
         items = self.query.items
-        centres = [held + f * means[i] for held, f, i in zip(self.held, self.factors, items, strict=True)]
-        spreads = [f * f * variances[i] for f, i in zip(self.factors, items, strict=True)]
+        centres = [held + f * known.mean[i] for held, f, i in zip(self.held, self.factors, items, strict=True)]
+        spreads = [f * f * known.variance[i] for f, i in zip(self.factors, items, strict=True)]
         return lowest_risk(self.held, centres, spreads, self.within, without)
