@@ -107,7 +107,12 @@ def forecasts(held_out: bool) -> dict[str, Any]:
     told = {}
     for name in names():
         found = measures.foretell(trace(name, FOLDER, held_out=held_out), 60, 0.98)
-        told[name] = {"spearman": round(found.spearman, 3), "median_relative_error": round(found.median_error, 3)}
+        told[name] = {
+            "spearman": round(found.spearman, 3),
+            "median_relative_error": round(found.median_error, 3),
+            "error_of_the_pulls_in_the_first_half": round(found.replayed_error, 3),
+            "pulls_of_the_second_half_to_the_first": round(found.level, 2),
+        }
     return told
 
 

@@ -116,6 +116,10 @@ class Foretold:
     spearman: float
     median_error: float
     queries: int
+    replayed_error: float
+    """The median error of taking each query's very own pulls in the first half: no law, the scheduler itself."""
+    level: float
+    """Pulls that the median query needs in the second half, over those in the first: how much the world changed."""
 
 
 def foretell(trace: Floats, queries: int, fidelity: float, run: Callable[..., Outcome] = run_uncertainty) -> Foretold:
@@ -133,8 +137,18 @@ def foretell(trace: Floats, queries: int, fidelity: float, run: Callable[..., Ou
     def measured(query: PullQuery, part: Floats) -> float:
         return float(run([query], part, warm).pulls.sum()) / (len(part) - warm)
 
-    law = Forecast.fit([strength(q, deviations) for q in alone], [measured(q, before) for q in alone])
+    replayed = [measured(query, before) for query in alone]
+    law = Forecast.fit([strength(query, deviations) for query in alone], replayed)
     told = [law.pulls(query, deviations) for query in alone]
     found = [measured(query, after) for query in alone]
-    wrong = [abs(a - b) / b for a, b in zip(told, found, strict=True) if b > 0]
-    return Foretold(ranks_agree(told, found), float(np.median(wrong)), len(alone))
+
+    def wrong(told: Sequence[float]) -> float:
+        return float(np.median([abs(a - b) / b for a, b in zip(told, found, strict=True) if b > 0]))
+
+    return Foretold(
+        ranks_agree(told, found),
+        wrong(told),
+        len(alone),
+        wrong(replayed),
+        float(np.median(found) / np.median(replayed)),
+    )
