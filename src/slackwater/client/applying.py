@@ -15,10 +15,12 @@ from slackwater.dissemination.messages import (
     Fact,
     Frame,
     Refused,
+    Reply,
     Resumed,
     Snapshot,
     Subscribed,
     Suspended,
+    Unanswered,
     Upsert,
     Value,
     WireRow,
@@ -57,6 +59,8 @@ def apply(holder: Holder, frame: Frame, now: int, out: list[Instruction]) -> Non
                 _subscribed(holder, fact, suspended.get(fact.query), now, out)
             case Refused():
                 _refused(holder, fact, out)
+            case Reply() | Unanswered():
+                pass  # for whoever asked: see `client.cache.state`
             case _:
                 for held in _meant(holder, fact):
                     touched[held.ref] = held

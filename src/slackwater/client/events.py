@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from slackwater.core.region import Region
 from slackwater.dissemination.messages import FromClient, FromNode, WireRow
 
 # What happens.
@@ -52,7 +53,24 @@ class Unwanted:
     ref: int
 
 
-Event: TypeAlias = Opened | Received | Lost | Tick | Wanted | Unwanted
+@dataclass(frozen=True, slots=True)
+class Questioned:
+    """The program asks for the rows of a region, as of `after` at least, and they are not all at hand."""
+
+    ref: int
+    table: str
+    region: Region
+    after: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """It does not wait for the answer any more."""
+
+    ref: int
+
+
+Event: TypeAlias = Opened | Received | Lost | Tick | Wanted | Unwanted | Questioned | Withdrawn
 
 
 # What is to be done about it.
@@ -120,7 +138,28 @@ class Ended:
     """Where it can be had: in the lane of this host."""
 
 
-Instruction: TypeAlias = Send | Connect | Described | Changed | Certainty | Ended
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A question is answered as of a position: by these rows, and those of the cache that lie in `home`.
+
+    The cache is as of that position now; with the next event it may be past it.
+    """
+
+    ref: int
+    as_of: int
+    rows: tuple[WireRow, ...]
+    home: Region
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswerable:
+    """A node does not answer a question in this way, and why."""
+
+    ref: int
+    why: str
+
+
+Instruction: TypeAlias = Send | Connect | Described | Changed | Certainty | Ended | Answered | Unanswerable
 
 
 @dataclass(frozen=True, slots=True)

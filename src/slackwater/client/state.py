@@ -22,12 +22,14 @@ from slackwater.client.events import (
     Instruction,
     Lost,
     Opened,
+    Questioned,
     Received,
     Send,
     Shown,
     Tick,
     Unwanted,
     Wanted,
+    Withdrawn,
 )
 from slackwater.client.held import Held
 from slackwater.core.errors import ProtocolError
@@ -67,7 +69,7 @@ class ClientState:
     that was seen in an earlier life: nothing is shown as of an earlier one.
     """
 
-    held_class: type[Held] = Held
+    held_class: Callable[[int, str], Held] = Held
 
     def __init__(
         self,
@@ -133,7 +135,7 @@ class ClientState:
                 out.append(Send(self._open))
             case Lost() if self.phase is not Phase.REFUSED:
                 self._lost(event.why, out)
-            case Opened() | Lost():
+            case Opened() | Lost() | Questioned() | Withdrawn():
                 pass
         self._tell_certainty(now, out)
         return out

@@ -18,7 +18,7 @@ Encoding
     is done with it.
 """
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
@@ -29,6 +29,8 @@ Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 """A number that both encodings can carry, whoever made it up."""
 WireScalar: TypeAlias = bool | int | float | str | None
 WireRow: TypeAlias = tuple[WireScalar, ...]
+WireRegion: TypeAlias = list[list[list[Any]]]
+"""A region as lists (`core.plain_region`): boxes of sides."""
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -72,6 +74,42 @@ class Ack(Message, frozen=True, tag="ack"):
     missing: bool = False
 
 
+class Ask(Message, frozen=True, tag="ask"):
+    """Wants the rows of a table that lie in a region, once, from a node that has come to `after` at least.
+
+    `label`: the query of the client's own cache of that table, where it has one: rows that are pushed by it are left
+    out of the answer, because the client has them as of the same frame. Repeated under the same `ref` until answered.
+    """
+
+    ref: Count
+    table: str
+    region: WireRegion
+    after: Count = 0
+    label: Count | None = None
+
+
+class Counted(msgspec.Struct, frozen=True, array_like=True):
+    """How often a region of a table was asked for and answered without asking this node."""
+
+    table: str
+    region: WireRegion
+    times: Count
+
+
+class Report(Message, frozen=True, tag="report"):
+    """What a client was asked since it last said so; goes with an `Ack`. It is statistics: lost is lost."""
+
+    counted: tuple[Counted, ...]
+
+
+class GiveUp(Message, frozen=True, tag="give up"):
+    """The client has no room: of the cache `query` under plan `epoch` it holds on to `kept` alone."""
+
+    query: Count
+    epoch: Count
+    kept: WireRegion
+
+
 # What a node says.
 
 
@@ -90,7 +128,12 @@ class Welcome(Message, frozen=True, tag="welcome"):
 
 
 class Subscribed(Message, frozen=True, tag="subscribed"):
-    """The fact that `ref` is query `query` under plan `epoch`; one number has no `columns`, but a bound."""
+    """The fact that `ref` is query `query` under plan `epoch`; one number has no `columns`, but a bound.
+
+    Of a cache it also says what is pushed (`region`), from which position on, and `was`: whoever holds the rows under
+    that epoch of the same query keeps those that are pushed still, and the frame fills in what it lacks. Where `was` is
+    None all rows come with it.
+    """
 
     ref: Count
     query: Count
@@ -100,6 +143,9 @@ class Subscribed(Message, frozen=True, tag="subscribed"):
     key: tuple[str, ...]
     within: float
     fidelity: float
+    region: WireRegion | None = None
+    since: Count | None = None
+    was: Count | None = None
 
 
 class Refused(Message, frozen=True, tag="refused"):
@@ -163,7 +209,27 @@ class Resumed(Message, frozen=True, tag="resumed"):
     epoch: Count
 
 
-Fact: TypeAlias = Subscribed | Refused | Value | Upsert | Delete | Snapshot | Suspended | Resumed
+class Reply(Message, frozen=True, tag="reply"):
+    """The rows that were asked for under `ref`, right as of the frame that carries them; never sent again by itself.
+
+    `epoch`: rows pushed under that plan of the asker's label are left out; None: these are all rows of the region.
+    """
+
+    ref: Count
+    epoch: Count | None
+    rows: msgspec.Raw
+    count: Count
+    digest: str
+
+
+class Unanswered(Message, frozen=True, tag="unanswered"):
+    """What was asked under `ref` is not answered here, and why; ask in another way."""
+
+    ref: Count
+    why: str
+
+
+Fact: TypeAlias = Subscribed | Refused | Value | Upsert | Delete | Snapshot | Suspended | Resumed | Reply | Unanswered
 
 
 class Frame(Message, frozen=True, tag="frame"):
@@ -188,5 +254,5 @@ class Goodbye(Message, frozen=True, tag="goodbye"):
     again: bool = True
 
 
-FromClient: TypeAlias = Open | Subscribe | Unsubscribe | Ack
+FromClient: TypeAlias = Open | Subscribe | Unsubscribe | Ack | Ask | Report | GiveUp
 FromNode: TypeAlias = Welcome | Frame | Goodbye

@@ -23,7 +23,9 @@ import pyarrow as pa
 
 from slackwater.core.errors import SlackwaterError, StoreError
 from slackwater.core.hosts import HostKind
-from slackwater.core.query import StandingQuery
+from slackwater.core.labels import cache_text
+from slackwater.core.query import Selection, StandingQuery
+from slackwater.core.region import NOTHING
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Position
 from slackwater.hosting.registrations import Registrations
@@ -115,13 +117,21 @@ class QueryEngine:
         return self._standing.query(number)
 
     def bind(self, sql: str) -> tuple[StandingQuery, str, str | None]:
-        """A subscription's query, its text in normal form without the name, and its name where it has one."""
-        return self._binder.bind(sql, self.host.tables)
+        """A subscription's query, its text in normal form without the name, and its name where it has one.
+
+        A client's cache of a table begins with labels that push nothing.
+        """
+        cache = cache_text(sql)
+        if cache is None:
+            return self._binder.bind(sql, self.host.tables)
+        schema = self.host.latest(cache.table).schema
+        return Selection(schema.name, tuple(column.name for column in schema.columns), NOTHING), str(cache), None
 
     def read(self, sql: str) -> None:
         """Bind a statement ahead of time, on any thread, so that binding it is quick afterwards."""
         with suppress(SlackwaterError):
-            self._binder.bind(sql, dict(self.host.tables))
+            if cache_text(sql) is None:
+                self._binder.bind(sql, dict(self.host.tables))
 
     def named(self, name: str) -> Registration | None:
         """The registration of this name, in whatever case it is written."""

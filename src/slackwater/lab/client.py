@@ -6,6 +6,7 @@ from functools import partial
 from random import Random
 
 from slackwater.client.events import (
+    Answered,
     Certainty,
     Changed,
     Connect,
@@ -17,6 +18,7 @@ from slackwater.client.events import (
     Received,
     Send,
     Tick,
+    Unanswerable,
     Unwanted,
     Wanted,
 )
@@ -175,6 +177,8 @@ class SimulatedClient:
                     self._note(self.name, instruction)
                     self._happened[type(instruction).__name__.lower()] += 1
                     self.program.told(instruction)
+                case Answered() | Unanswerable():
+                    self.replied(instruction)
         self._invariants.check(self.program, self.state, now)
         due = self.state.next_tick(now)
         if due is not None:
@@ -182,6 +186,9 @@ class SimulatedClient:
             if self._wake is None or when < self._wake:
                 self._wake = when
                 self._schedule.at(when, lambda: self._woken(when))
+
+    def replied(self, instruction: Answered | Unanswerable) -> None:
+        """A question was answered; this kind of client asks none."""
 
     def probe(self) -> None:
         """Look at what is shown at any moment."""

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from slackwater.core.arrow import field as arrow_field
 from slackwater.core.query import Aggregate, AggregateFunction, Selection, StandingQuery
+from slackwater.core.region import Region
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Instant, Key, Position, Row
 from slackwater.core.update import Operation
@@ -101,6 +102,14 @@ class PlainHost(Host):
         if isinstance(kept.query, Aggregate):
             return Answer(number, Position(kept.changed), kept.said)
         return Answer(number, Position(kept.changed), None, self._batch([self._rows[key] for key in kept.inside]))
+
+    def select(self, table: str, region: Region) -> pa.RecordBatch:
+        """The rows that lie in a region now."""
+        schema = self._table()
+        columns = [column.name for column in schema.columns]
+        return self._batch(
+            [row for row in self._rows.values() if region.contains(dict(zip(columns, row, strict=True)).get)]
+        )
 
     def keys(self) -> list[Key]:
         """The keys of the rows that there are."""

@@ -12,6 +12,7 @@ from slackwater.core.update import Operation, Update
 from slackwater.log.base import Entry, cut
 from slackwater.log.records import Record, Registered, TableDefined, Unregistered, Updates
 from slackwater.processing.plain import aggregated, selected
+from slackwater.processing.queries import query_of
 
 
 @dataclass(slots=True)
@@ -58,7 +59,8 @@ class Truth:
                     number = entry.first if record.number is None else record.number
                     known = self._standing.setdefault(number, [])
                     if not known or (known[-1].query is not None and known[-1].epoch < record.epoch):
-                        known.append(Standing(entry.end, record.epoch, self._bind(record.text)))
+                        query = self._bind(record.text) if record.query is None else query_of(record.query)
+                        known.append(Standing(entry.end, record.epoch, query))
                 case Unregistered():
                     known = self._standing.get(record.number, [])
                     if known and known[-1].query is not None:

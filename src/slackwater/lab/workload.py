@@ -3,7 +3,9 @@
 from functools import cache
 from random import Random
 
-from slackwater.core.query import StandingQuery
+from slackwater.core.labels import cache_text
+from slackwater.core.query import Selection, StandingQuery
+from slackwater.core.region import NOTHING
 from slackwater.core.schema import Column, TableSchema
 from slackwater.core.types import DataType, Instant
 from slackwater.core.update import Operation, Origin, Update
@@ -47,6 +49,9 @@ _binder = Binder()
 @cache
 def bound(sql: str) -> tuple[StandingQuery, str, str | None]:
     """A subscription's query, normal form and name. Every run has the same table: no need to parse in each."""
+    text = cache_text(sql)
+    if text is not None:
+        return Selection(TABLE.name, tuple(column.name for column in TABLE.columns), NOTHING), str(text), None
     return _binder.bind(sql, {TABLE.name: TABLE})
 
 

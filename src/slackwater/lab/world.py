@@ -52,6 +52,9 @@ class Setting:
 class World:
     """Everything in it follows from the seed."""
 
+    client_class = SimulatedClient
+    invariants_class = Invariants
+
     def __init__(self, seed: int, setting: Setting, note: Callable[[int, str, object], None] | None) -> None:
         self.random = Random(seed)
         self.setting = setting
@@ -76,9 +79,9 @@ class World:
             )
             for nth in range(setting.nodes)
         ]
-        self.invariants = Invariants(self.truth, {node.name: node for node in self.nodes}, RULES.lease)
+        self.invariants = self.invariants_class(self.truth, {node.name: node for node in self.nodes}, RULES.lease)
         self.clients = [
-            SimulatedClient(
+            self.client_class(
                 f"c{nth}",
                 self.schedule,
                 self.random,
@@ -134,6 +137,13 @@ class World:
         self.schedule.at(self.setting.chaos - 1, self._rest_of_the_changes)
         self._at_random(lambda: self._replan(late=False), 4)
         self._at_random(lambda: self._replan(late=True), 1)
+        self._go_wrong()
+        self._at_random(self._want_another, 3)
+        self._at_random(lambda: self.random.choice(self.clients).unwant(), 3)
+        self._at_random(self._drop_named, 1)
+
+    def _go_wrong(self) -> None:
+        """Everything bad that happens to nodes, clients and what is between them."""
         self._at_random(lambda: self._kill(forget=False), 1)
         self._at_random(lambda: self._kill(forget=True), 1)
         self._at_random(self._snapshot, 4)
@@ -142,9 +152,6 @@ class World:
         self._at_random(self._lag, 2)
         self._at_random(self._slow, 6)
         self._at_random(self._reconnect, 3)
-        self._at_random(self._want_another, 3)
-        self._at_random(lambda: self.random.choice(self.clients).unwant(), 3)
-        self._at_random(self._drop_named, 1)
         for node in self.nodes:
             node.appends_lost = 0.2
             self._follow(node)

@@ -21,23 +21,25 @@ Spark executor from a micro-batch, the simulator from a script.
 20.6 [20.6]
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 import msgspec
 import pyarrow as pa
 
 from slackwater.core.errors import NotSupported, SchemaError, StoreError
-from slackwater.core.query import Aggregate, StandingQuery
+from slackwater.core.query import Aggregate, Selection, StandingQuery
+from slackwater.core.region import Region
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Instant, Position
 from slackwater.processing import state
-from slackwater.processing.base import Answer, Notifications, Operator
+from slackwater.processing.base import Answer, Changes, Notifications, Operator
 from slackwater.processing.bounded import BoundedAggregates
 from slackwater.processing.bounded.listing import listed
 from slackwater.processing.gathering import gathered
 from slackwater.processing.latest import LatestTable
 from slackwater.processing.queries import check_query, plain_query, query_of
+from slackwater.processing.regions import inside
 from slackwater.processing.selection import Selections
 
 
@@ -57,6 +59,8 @@ class Host:
         self._encoded: dict[int, msgspec.Raw] = {}
         """Queries as they stand in a snapshot, made when the first one is taken: most queries outlive many."""
         self._position = Position(0)
+        self.watch: Callable[[Changes], None] | None = None
+        """Is shown what every batch changes; not part of the state."""
 
     @property
     def position(self) -> Position:
@@ -157,6 +161,8 @@ class Host:
         self._position = position
         if not len(changes):
             return Notifications(position)
+        if self.watch is not None:
+            self.watch(changes)
         return merged([operator.apply(changes, latest, position) for operator in self._operators], position)
 
     def advance(self, time: Instant, position: Position) -> Notifications:
@@ -169,6 +175,14 @@ class Host:
         """What has been said of a query so far: what a new subscriber is told."""
         query = self.query(number)
         return self._keepers[number].answer(number, self._tables[query.table])
+
+    def select(self, table: str, region: Region) -> pa.RecordBatch:
+        """The rows of a table that lie in a region now."""
+        latest = self.latest(table)
+        check_query(Selection(table, (), region), latest.schema)
+        rows = latest.rows
+        chosen = inside(region, latest.schema, rows)
+        return rows if chosen.all() else rows.filter(pa.array(chosen))
 
     def snapshot(self) -> bytes:
         """The whole state."""

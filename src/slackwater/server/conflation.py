@@ -12,10 +12,12 @@ from slackwater.dissemination.messages import (
     Delete,
     Fact,
     Refused,
+    Reply,
     Resumed,
     Snapshot,
     Subscribed,
     Suspended,
+    Unanswered,
     Upsert,
     Value,
     WireRow,
@@ -61,6 +63,8 @@ class Facts:
         if isinstance(fact, Suspended | Resumed):
             self._standing[fact.query] = fact
             return
+        if isinstance(fact, Reply | Unanswered):
+            raise TypeError("an answer to a question is of one moment and is not kept")
         slots = self._queries.get(fact.query)
         if slots is None:
             slots = self._queries[fact.query] = {}
@@ -74,6 +78,15 @@ class Facts:
                 slots.clear()
                 slots[_Whole.WHOLE] = fact
         self.count += len(slots) - before
+
+    def tells(self, ref: int) -> bool:
+        """Whether there is anything about a reference."""
+        return ref in self._references
+
+    def keys(self, query: int) -> list[WireRow] | None:
+        """The keys of the rows of a query that something is said about; None where it is about all of them."""
+        slots = self._queries.get(query, {})
+        return None if _Whole.WHOLE in slots else [key for key in slots if not isinstance(key, _Whole)]
 
     def merge(self, later: "Facts") -> None:
         """Take in all of `later`, which is newer than what is here."""

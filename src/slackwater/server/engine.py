@@ -3,8 +3,11 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+import pyarrow as pa
+
 from slackwater.core.hosts import HostKind
 from slackwater.core.query import StandingQuery
+from slackwater.core.region import Region
 from slackwater.core.schema import TableSchema
 from slackwater.hosting.engine import QueryEngine
 from slackwater.hosting.steps import Registration, Step
@@ -31,6 +34,11 @@ class NodeEngine(QueryEngine):
     def answer(self, number: int) -> Answer:
         """All that has been said of a query that is registered."""
         return self.host.answer(number)
+
+    def select(self, table: str, region: Region) -> pa.RecordBatch:
+        """The rows of a table that lie in a region."""
+        self.check_question((table,))
+        return self.host.select(table, region)
 
     # ---- what may be done with tables
 

@@ -20,9 +20,12 @@ Design
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+import pyarrow as pa
+
 from slackwater.core.errors import SlackwaterError
 from slackwater.core.hosts import HostKind
 from slackwater.core.query import StandingQuery
+from slackwater.core.region import Region
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Position
 from slackwater.dissemination.encoding import Encoding
@@ -215,4 +218,8 @@ class Engine(Protocol):
 
     def answer(self, number: int) -> Answer:
         """All that has been said of a query that is registered."""
+        ...
+
+    def select(self, table: str, region: Region) -> pa.RecordBatch:
+        """The rows of a table that lie in a region, exactly; a `SlackwaterError` says why that cannot be told."""
         ...

@@ -5,8 +5,11 @@ A row is turned into Python values once, for all queries that show the same colu
 
 from collections.abc import Iterator, Sequence
 
+import msgspec
 import pyarrow as pa
 
+from slackwater.core.labels import cache_text
+from slackwater.core.plain_region import plain_region
 from slackwater.core.query import Selection
 from slackwater.core.schema import TableSchema
 from slackwater.dissemination.encoding import Encoding, encode_rows
@@ -15,12 +18,15 @@ from slackwater.processing.base import RowKind, Rows
 from slackwater.server.queries import Kept
 
 
-def subscribed(ref: int, kept: Kept, schema: TableSchema) -> Subscribed:
-    """What a client is told about a subscription that it has."""
+def subscribed(ref: int, kept: Kept, schema: TableSchema, was: int | None = None) -> Subscribed:
+    """What a client is told about a subscription that it has; `was` is for a cache whose rows it has in part."""
     query = kept.query
     if isinstance(query, Selection):
         types = tuple(schema.column(name).type.value for name in query.columns)
-        return Subscribed(ref, kept.number, kept.epoch, query.columns, types, schema.key, 0.0, 1.0)
+        told = Subscribed(ref, kept.number, kept.epoch, query.columns, types, schema.key, 0.0, 1.0)
+        if cache_text(kept.text) is None:
+            return told
+        return msgspec.structs.replace(told, region=plain_region(query.region), since=kept.since, was=was)
     bound = query.bound
     return Subscribed(ref, kept.number, kept.epoch, (), (), (), bound.within, bound.fidelity)
 

@@ -7,9 +7,13 @@ who asks in it for a query of another is told where to ask.
 
 from collections.abc import Mapping
 
-from slackwater.core.errors import SchemaError, SlackwaterError
+import pyarrow as pa
+
+from slackwater.core.errors import NotSupported, SchemaError, SlackwaterError
 from slackwater.core.hosts import HostKind, Placement
+from slackwater.core.labels import cache_text
 from slackwater.core.query import StandingQuery
+from slackwater.core.region import Region
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Position
 from slackwater.hosting.replica import Replica
@@ -37,7 +41,8 @@ class Routing:
         if known is not None and known.host is not lane:
             raise self._to(known.host)
         query, text, name = self._engine.bind(sql)
-        host = self.host_of(query, name)
+        # A client's cache asks questions too, and those are for the node.
+        host = HostKind.NODE if cache_text(text) is not None else self.host_of(query, name)
         if host is not lane:
             raise self._to(host)
         return query, text, name
@@ -84,6 +89,10 @@ class NodeLane:
         """All that has been said of a query that is registered."""
         return self._engine.answer(number)
 
+    def select(self, table: str, region: Region) -> pa.RecordBatch:
+        """The rows of a table that lie in a region."""
+        return self._engine.select(table, region)
+
 
 class ReplicaLane:
     """The same of the queries that another host keeps: what it has said stands for the operators."""
@@ -121,3 +130,7 @@ class ReplicaLane:
     def answer(self, number: int) -> Answer:
         """All that has been said of a query that is registered."""
         return self.replica.answer(number)
+
+    def select(self, table: str, region: Region) -> pa.RecordBatch:
+        """Rows are asked for in the lane of the node."""
+        raise NotSupported(f"questions are answered in the lane with ?host={HostKind.NODE.value}, not in this one")

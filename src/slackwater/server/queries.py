@@ -19,6 +19,7 @@ class Kept:
 
     __slots__ = (
         "epoch",
+        "former",
         "idle_since",
         "name",
         "number",
@@ -57,6 +58,8 @@ class Kept:
         """Whether anybody has subscribed to it here: only then is what changes remembered."""
         self.recent = Recent(most_recent)
         self.value: Value | None = None
+        self.former: tuple[int, StandingQuery] | None = None
+        """The epoch and form that who listens was last told, while the step that replaces it is under way."""
         self.suspended: str | None = None
         """Why its guarantee does not hold for now."""
         self.snapshots: dict[Encoding, tuple[int, Snapshot]] = {}
@@ -64,6 +67,7 @@ class Kept:
 
     def replace(self, epoch: int, text: str, name: str | None, query: StandingQuery) -> None:
         """Take on another form, under another plan."""
+        self.former = self.former or (self.epoch, self.query)
         self.epoch, self.text, self.name, self.query = epoch, text, name, query
         self.since, self.value = None, None
         self.snapshots.clear()

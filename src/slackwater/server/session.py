@@ -9,15 +9,22 @@ Design
     and still true, unless a newer fact took their place here.
 
     What does not fit the limit is dropped altogether; the next frame then says everything there is to say (`whole`).
+
+    Questions wait for the next frame and are answered as of it, after all that is held: so the answer and everything
+    pushed up to it are of one position. Answers are not kept; a frame that makes good for lost ones answers their
+    questions anew.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from slackwater.dissemination.encoding import Encoding
-from slackwater.dissemination.messages import Fact, Frame, Subscribe
+from slackwater.dissemination.messages import Ask, Fact, Frame, Subscribe, Unanswered, WireRow
 from slackwater.server.conflation import Facts
 from slackwater.server.events import Principal
+
+MOST_ANSWERED_AGAIN = 64
+"""Questions that are answered again when frames were lost; whoever asked more asks once more."""
 
 
 @dataclass(slots=True)
@@ -52,6 +59,12 @@ class Session:
         """Bytes of the snapshot of each selection that is subscribed to, as it was then."""
         self.early: list[Subscribe] = []
         """What was asked for while the node was behind what the client has seen."""
+        self.questions: dict[int, Ask] = {}
+        """What is to be answered with the next frame."""
+        self.answer: Callable[[Ask], Fact] = lambda ask: Unanswered(ask.ref, "this node answers no questions")
+        """Gives the answer to a question as of where the node stands."""
+        self._answered: dict[int, tuple[int, Ask]] = {}
+        """Questions whose answers may be lost, and the frames that carried them."""
         self.last_sent = now
         self.last_received = now
         self.sequence = 0
@@ -80,6 +93,20 @@ class Session:
             self._pending.forget_answers()
             self._pending_whole = True
 
+    def certainly_knows(self, ref: int) -> bool:
+        """Whether the client has acknowledged all that was said about a reference itself."""
+        return not any(facts.tells(ref) for facts in (self._pending, self._older, self._newer))
+
+    def unacknowledged(self, query: int) -> set[WireRow] | None:
+        """The keys of a query's rows of which something was said, or is held, and not acknowledged; None: of all."""
+        found: set[WireRow] = set()
+        for facts in (self._older, self._newer, self._pending):
+            keys = facts.keys(query)
+            if keys is None:
+                return None
+            found.update(keys)
+        return None if self._pending_whole else found
+
     def forget(self, query: int) -> None:
         """Hold nothing back about a query any more, and repeat nothing about it."""
         for facts in (self._pending, self._older, self._newer):
@@ -91,6 +118,7 @@ class Session:
         if self.acknowledged >= self._older_until:
             self._older, self._newer = self._newer, Facts()
             self._older_until = self.sequence
+        self._answered = {ref: one for ref, one in self._answered.items() if one[0] > self.acknowledged}
         if self.acknowledged >= self.sequence:
             self._older = Facts()
             self._missing = False
@@ -116,7 +144,10 @@ class Session:
         """
         if not self.may_send(as_of):
             return None
-        if not (self.holds_back or self._missing):
+        if self._missing:
+            self.questions = {ref: ask for ref, (_, ask) in self._answered.items()} | self.questions
+        asked = [ask for ask in self.questions.values() if ask.after <= as_of]
+        if not (self.holds_back or self._missing or asked):
             return self._frame(self.sequence, as_of, now, ()) if heartbeat else None
         base, facts, everything = self.sequence, self._pending, self._pending_whole
         if self._missing:
@@ -133,7 +164,12 @@ class Session:
         self.sequence += 1
         self._pending, self._pending_whole, self._missing = Facts(), False, False
         self._remember(facts)
-        return self._frame(base, as_of, now, tuple(facts))
+        for ask in asked:
+            del self.questions[ask.ref]
+            self._answered[ask.ref] = (self.sequence, ask)
+        while len(self._answered) > MOST_ANSWERED_AGAIN:
+            del self._answered[next(iter(self._answered))]
+        return self._frame(base, as_of, now, (*facts, *(self.answer(ask) for ask in asked)))
 
     def _frame(self, base: int, as_of: int, now: int, facts: tuple[Fact, ...]) -> Frame:
         self.last_sent = now

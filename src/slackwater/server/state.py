@@ -14,7 +14,19 @@ from functools import partial
 import msgspec
 
 from slackwater.core.types import Position
-from slackwater.dissemination.messages import VERSION, Ack, Fact, Goodbye, Open, Subscribe, Unsubscribe, Welcome
+from slackwater.dissemination.messages import (
+    VERSION,
+    Ack,
+    Ask,
+    Fact,
+    GiveUp,
+    Goodbye,
+    Open,
+    Report,
+    Subscribe,
+    Unsubscribe,
+    Welcome,
+)
 from slackwater.server.events import (
     Append,
     Applied,
@@ -35,6 +47,7 @@ from slackwater.server.events import (
     Tick,
     Writable,
 )
+from slackwater.server.questions import Questions
 from slackwater.server.rules import Rules
 from slackwater.server.session import Session
 from slackwater.server.subscriptions import Subscriptions
@@ -46,6 +59,7 @@ class ServerState:
 
     session_class: type[Session] = Session
     subscriptions_class: type[Subscriptions] = Subscriptions
+    questions_class: type[Questions] = Questions
 
     def __init__(self, node: str, generation: int, rules: Rules, engine: Engine) -> None:
         self.node = node
@@ -55,6 +69,7 @@ class ServerState:
         self._timers = Timers()
         self.subscriptions = self.subscriptions_class(rules, engine, self._timers)
         self.subscriptions.send_away = self._end
+        self.questions = self.questions_class(rules, engine, self.subscriptions)
         self._behind: list[tuple[int, int]] = []
         """Connections whose clients have seen more of the log than this node, by how far they are."""
         self._doubt: str | None = None
@@ -150,9 +165,10 @@ class ServerState:
             self._out += (Send(event.connection, Goodbye(why)), Close(event.connection, why))
             return
         identity = f"{self.node}/{self.generation}/{event.connection}"
-        self.sessions[event.connection] = self.session_class(
+        session = self.sessions[event.connection] = self.session_class(
             event.connection, identity, event.principal, event.encoding, self.rules.most_held, now
         )
+        session.answer = self.questions.answering(session)
         self._timers.at(now + self.rules.heartbeat, partial(self._due, event.connection))
 
     def _received(self, session: Session, event: Received, now: int) -> None:
@@ -168,6 +184,12 @@ class ServerState:
                     session.early.append(message)
                 else:
                     self.subscriptions.subscribe(session, message, now)
+            case Ask() as message if session.opened:
+                self.questions.ask(session, message)
+            case Report() as message if session.opened:
+                self.questions.report(session, message)
+            case GiveUp() as message if session.opened:
+                self.questions.give_up(session, message)
             case Unsubscribe() as message if session.opened:
                 session.early = [early for early in session.early if early.ref != message.ref]
                 self.subscriptions.unsubscribe(session, message.ref, now)

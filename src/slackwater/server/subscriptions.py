@@ -43,6 +43,7 @@ from slackwater.server.events import (
     QueryUnregistered,
 )
 from slackwater.server.facts import RowFacts, snapshot, subscribed
+from slackwater.server.filling import fill
 from slackwater.server.queries import Kept, Queries
 from slackwater.server.rules import Rules
 from slackwater.server.session import Session, Subscription
@@ -230,10 +231,13 @@ class Subscriptions:
             kept.since = self.position
             kept.recent.forget(self.position)
             for session in kept.sessions.values():
+                filled = fill(session, kept, self._engine)
                 session.forget(number)
+                was = None if filled is None or kept.former is None else kept.former[0]
                 for ref in sorted(session.references[number]):
-                    self._say(session, subscribed(ref, kept, self._engine.schema(kept.query.table)))
-                self._answer(session, kept, self.whole(number, session.encoding))
+                    self._say(session, subscribed(ref, kept, self._engine.schema(kept.query.table), was))
+                self._answer(session, kept, self.whole(number, session.encoding) if filled is None else filled)
+            kept.former = None
             for session, subscription in self._waiting.served_by(kept.text, kept.name):
                 self._attach(session, subscription, kept)
             for session, subscription in self._waiting.beaten_by(kept.text, kept.name):
@@ -349,6 +353,7 @@ class Subscriptions:
             kept.warm = True
             kept.recent.forget(self.position)
         facts = self._since(kept, held)
+        was = None if facts is None else kept.epoch
         if facts is None:
             facts = list(self.whole(number, session.encoding))
             if isinstance(facts[0], Snapshot) and facts[0].count > self._rules.most_rows:
@@ -368,7 +373,7 @@ class Subscriptions:
         session.references.setdefault(number, set()).add(subscription.ref)
         kept.sessions[session.connection] = session
         kept.idle_since = None
-        self._say(session, subscribed(subscription.ref, kept, self._engine.schema(kept.query.table)))
+        self._say(session, subscribed(subscription.ref, kept, self._engine.schema(kept.query.table), was))
         self._answer(session, kept, facts)
 
     def _since(self, kept: Kept, held: int | None) -> list[Fact] | None:

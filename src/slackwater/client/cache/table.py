@@ -1,0 +1,143 @@
+"""What a client holds of one table: the rows in the regions that are pushed to it, and which regions those are.
+
+Design
+    The labels are a standing query of the client's own (`core.labels.CacheText`) whose region changes under epochs. So
+    everything that holds of a subscription holds of them: one position, one lease, frames applied whole.
+
+    `label` is what the node pushes, `region` what the client relies on: the label without what it has given up for want
+    of room. A row that is pushed and lies in neither is let go.
+
+Invariant
+    As of the position at which it is shown, `rows` are the rows of the table that lie in `region`, all and no others.
+"""
+
+from collections.abc import Iterable
+
+from slackwater.client.held import Held
+from slackwater.core.errors import AlgebraError, ProtocolError
+from slackwater.core.labels import CacheText, cache_text
+from slackwater.core.plain_region import region_of
+from slackwater.core.region import NOTHING, Box, Region
+from slackwater.dissemination.messages import Delete, Subscribed, Upsert, WireRow
+
+
+class CachedTable(Held):
+    """A client's copy of some regions of a table."""
+
+    def __init__(self, ref: int, sql: str, text: CacheText) -> None:
+        super().__init__(ref, sql)
+        self.text = text
+        self.label = NOTHING
+        self.given_up = NOTHING
+        self.region = NOTHING
+        self.since: int | None = None
+        """The position from which the labels hold."""
+        self.doubted = False
+        """Whether what is held does not fit what the node says of it: all rows are to be sent again."""
+        self.stale: set[WireRow] | None = None
+        """Keys whose rows have changed since somebody last looked; None: all of them."""
+        self.hits: dict[Box, int] = {}
+        """How often each pushed box was of use under these labels."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the rows that are held."""
+        return () if self.description is None else self.description.columns
+
+    def fits(self, fact: Subscribed) -> bool:
+        """Whether what is held can become what a node says it is now without all rows being sent."""
+        return self.query == fact.query and self.rows is not None and self.epoch in (fact.was, fact.epoch)
+
+    def describe(self, fact: Subscribed) -> bool:
+        """It is under these labels from now on; rows that are not pushed any more are let go."""
+        try:
+            label = region_of(fact.region or [])
+            given_up = self.given_up.intersect(label)
+        except (ValueError, TypeError, IndexError, AlgebraError) as error:
+            raise ProtocolError(f"labels that cannot be used came: {error}") from error
+        if fact.columns != self.columns:
+            # Rows with other columns are sent anew.
+            self._let_go(list(self.rows or ()))
+        news = super().describe(fact)
+        if self.rows is None:
+            self.rows = {}
+        self.since = fact.since
+        if news or self.doubted:
+            self.label, self.given_up, self.doubted = label, given_up, False
+            self.hits = dict.fromkeys(self.label, 0)
+            self._rely()
+        return news
+
+    def apply_row(self, fact: Upsert | Delete) -> None:
+        """A row was pushed, or has left."""
+        if isinstance(fact, Upsert) and not (self.given_up.empty or self._holds(fact.row)):
+            fact = Delete(fact.query, fact.epoch, fact.key)
+        super().apply_row(fact)
+        self._touch(fact.key)
+
+    def apply_all(self, rows: Iterable[tuple[WireRow, WireRow]]) -> None:
+        """These are the rows of the label, and there are no others."""
+        self.given_up, self.region = NOTHING, self.label
+        super().apply_all(rows)
+        self.stale = None
+
+    def forget(self) -> None:
+        """Rely on nothing that is held, and want all of it again."""
+        self.doubted, self.label, self.given_up = True, NOTHING, NOTHING
+        self._rely()
+
+    def shrink(self, limit: int) -> bool:
+        """Give up the regions that are least use for their rows, until the rest has room; whether any had to be."""
+        rows = self.rows or {}
+        if len(rows) <= limit:
+            return False
+        sizes = dict.fromkeys(self.region, 0)
+        for row in rows.values():
+            look = dict(zip(self.columns, row, strict=True)).get
+            sizes[next(box for box in sizes if box.contains(look))] += 1
+        room, kept = limit, []
+        for box in sorted(sizes, key=lambda box: -(self._worth(box) + 1) / (sizes[box] + 1)):
+            if sizes[box] <= room:
+                room -= sizes[box]
+                kept.append(box)
+        try:
+            self.given_up = self.label.subtract(Region(tuple(kept)))
+        except AlgebraError:
+            self.given_up = self.label
+        self._rely()
+        return True
+
+    def used(self, region: Region) -> None:
+        """A question was answered by the boxes that meet this region."""
+        for box in self.hits:
+            if any(box.intersect(other) for other in region):
+                self.hits[box] += 1
+
+    def _worth(self, box: Box) -> int:
+        return max((times for other, times in self.hits.items() if other.intersect(box)), default=0)
+
+    def _rely(self) -> None:
+        """Rely on the label without what was given up, and let the rows go that lie elsewhere."""
+        try:
+            self.region = self.label.subtract(self.given_up)
+        except AlgebraError:
+            self.given_up, self.region = self.label, NOTHING
+        self._let_go([key for key, row in (self.rows or {}).items() if not self._holds(row)])
+
+    def _let_go(self, keys: list[WireRow]) -> None:
+        for key in keys:
+            super().apply_row(Delete(0, 0, key))
+            self._touch(key)
+
+    def _holds(self, row: WireRow) -> bool:
+        return self.region.contains(dict(zip(self.columns, row, strict=True)).get)
+
+    def _touch(self, key: WireRow) -> None:
+        if self.stale is not None:
+            self.stale.add(key)
+
+
+def held(ref: int, sql: str) -> Held:
+    """What a client holds of a subscription, or of a cache."""
+    text = cache_text(sql)
+    return Held(ref, sql) if text is None else CachedTable(ref, sql, text)

@@ -1,0 +1,175 @@
+"""Questions of clients that keep a cache: answered as of the frame that carries the answer, and remembered.
+
+Contract
+    1. An answer is right as of the position of its frame, and with that frame everything pushed up to this position has
+       been told: the client can put the two together.
+    2. Rows that the asker's own label pushes are left out, if the label is in force for this session; the answer says
+       under which plan. Where that cannot be worked out all rows are sent.
+    3. A question is answered once for each time that it is asked. It waits while the connection takes no more, and
+       until the node has come to the position it names.
+    4. What is asked, here or at home (`Report`), is remembered for planning, so much of it as there is room for. No
+       answer ever depends on it.
+    5. A client without room (`GiveUp`) gets labels that push no more than what it keeps, by way of the log.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from slackwater.core.errors import AlgebraError, SlackwaterError
+from slackwater.core.labels import CacheText, cache_text
+from slackwater.core.plain_region import region_of
+from slackwater.core.query import Selection
+from slackwater.core.region import Region
+from slackwater.dissemination.encoding import encode_rows
+from slackwater.dissemination.messages import Ask, Fact, GiveUp, Reply, Report, Unanswered, WireRegion
+from slackwater.log.records import Registered
+from slackwater.processing.queries import plain_query
+from slackwater.server.events import Engine
+from slackwater.server.facts import projected
+from slackwater.server.queries import Kept
+from slackwater.server.rules import Rules
+from slackwater.server.session import Session
+from slackwater.server.subscriptions import Subscriptions
+
+MOST_QUESTIONS = 1_000
+"""Questions of one session that wait."""
+MOST_REMEMBERED = 5_000
+"""Questions of one cache that are remembered for planning."""
+MOST_COUNTED = 1_000_000
+"""Times that one entry of a report may count for: a client cannot drown out its own past for ever."""
+
+
+@dataclass(slots=True)
+class Asked:
+    """What one cache was asked lately: regions, and how often; and how much of it came since labels were made."""
+
+    recent: deque[tuple[Region, int]] = field(default_factory=lambda: deque(maxlen=MOST_REMEMBERED))
+    since: int = 0
+    home: int = 0
+    """How many of all were answered without asking."""
+    pulled: int = 0
+
+
+class Questions:
+    """The questions of a node's sessions, beside its subscriptions."""
+
+    def __init__(self, rules: Rules, engine: Engine, desk: Subscriptions) -> None:
+        self._rules = rules
+        self._engine = engine
+        self._desk = desk
+        self.asked: dict[int, Asked] = {}
+        """By the number of the cache's registration."""
+
+    # What clients say.
+
+    def ask(self, session: Session, message: Ask) -> None:
+        """Answer with the next frame."""
+        if len(session.questions) < MOST_QUESTIONS or message.ref in session.questions:
+            session.questions[message.ref] = message
+            self._desk.touched[session.connection] = session
+
+    def report(self, session: Session, message: Report) -> None:
+        """Remember what was answered elsewhere."""
+        for counted in message.counted:
+            kept = self._cache(session, counted.table)
+            region = None if kept is None else _region(counted.region)
+            if kept is not None and region is not None:
+                times = min(counted.times, MOST_COUNTED)
+                self._note(kept, region, times)
+                self.asked[kept.number].home += times
+
+    def give_up(self, session: Session, message: GiveUp) -> None:
+        """Push no more than the client has room for, once the log says so."""
+        kept = self._desk.queries.get(message.query)
+        if kept is None or message.query not in session.references or kept.epoch != message.epoch:
+            return
+        region = _region(message.kept)
+        if cache_text(kept.text) is None or not isinstance(kept.query, Selection) or region is None:
+            return
+        try:
+            region = kept.query.region.intersect(region)
+        except AlgebraError:
+            region = Region(())
+        if region != kept.query.region:
+            self._desk.append.append(relabelled(kept, region))
+
+    # Answers.
+
+    def answering(self, session: Session) -> Callable[[Ask], Fact]:
+        """What answers the questions of a session."""
+        return lambda ask: self._answer(session, ask)
+
+    def _answer(self, session: Session, ask: Ask) -> Fact:
+        region = _region(ask.region)
+        if region is None:
+            return Unanswered(ask.ref, "this is not a region: boxes of sides, each a column and what it may be")
+        kept = self._cache(session, ask.table)
+        if kept is not None:
+            self._note(kept, region, 1)
+            self.asked[kept.number].pulled += 1
+        wanted, epoch = self.remainder(session, ask, region)
+        try:
+            schema = self._engine.schema(ask.table)
+            rows = self._engine.select(ask.table, wanted)
+        except SlackwaterError as error:
+            return Unanswered(ask.ref, str(error))
+        if rows.num_rows > self._rules.most_rows or rows.nbytes > self._rules.most_bytes:
+            return Unanswered(ask.ref, f"{rows.num_rows} rows are more than one answer can carry; ask for fewer")
+        names = tuple(column.name for column in schema.columns)
+        pairs = list(zip(projected(rows, schema.key), projected(rows, names), strict=True))
+        data, digest = encode_rows(pairs, session.encoding)
+        return Reply(ask.ref, epoch, data, len(pairs), digest)
+
+    def remainder(self, session: Session, ask: Ask, region: Region) -> tuple[Region, int | None]:
+        """The part of a region that the asker's label does not push, and its epoch; all of it where in doubt."""
+        kept = None if ask.label is None else self._desk.queries.get(ask.label)
+        if kept is None or kept.since is None or kept.suspended is not None or kept.number not in session.references:
+            return region, None
+        if cache_text(kept.text) is None or not isinstance(kept.query, Selection) or kept.query.table != ask.table:
+            return region, None
+        try:
+            return region.subtract(kept.query.region), kept.epoch
+        except AlgebraError:
+            return region, None
+
+    # What is remembered.
+
+    def caches(self) -> list[tuple[Kept, CacheText]]:
+        """The caches that clients keep, and what they are called."""
+        found = ((kept, cache_text(kept.text)) for kept in self._desk.queries)
+        return [(kept, text) for kept, text in found if text is not None]
+
+    def _cache(self, session: Session, table: str) -> Kept | None:
+        """The cache that a session keeps of a table."""
+        for number in session.references:
+            kept = self._desk.queries.get(number)
+            if kept is not None and kept.query.table == table and cache_text(kept.text) is not None:
+                return kept
+        return None
+
+    def _note(self, kept: Kept, region: Region, times: int) -> None:
+        asked = self.asked.get(kept.number)
+        if asked is None:
+            alive = {one.number for one in self._desk.queries}
+            self.asked = {number: known for number, known in self.asked.items() if number in alive}
+            asked = self.asked[kept.number] = Asked()
+        asked.recent.append((region, times))
+        asked.since += times
+
+
+def relabelled(kept: Kept, region: Region, columns: tuple[str, ...] | None = None) -> Registered:
+    """The record that gives a cache other labels under the next epoch."""
+    assert isinstance(kept.query, Selection)
+    query = Selection(kept.query.table, columns or kept.query.columns, region)
+    return Registered(
+        kept.query.table, kept.text, kept.owner, kept.name, kept.number, kept.epoch + 1, plain_query(query)
+    )
+
+
+def _region(plain: WireRegion) -> Region | None:
+    """A region as a stranger wrote it; None where it is none."""
+    try:
+        return region_of(plain)
+    except (SlackwaterError, ValueError, TypeError, IndexError):
+        return None
