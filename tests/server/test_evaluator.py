@@ -8,7 +8,7 @@ import pytest
 from slackwater.core import Column, DataType, TableSchema
 from slackwater.core.errors import NotSupported, SlackwaterError, SqlError
 from slackwater.core.statement import Select
-from slackwater.server.evaluator import Evaluator, TooLarge, TooSlow
+from slackwater.evaluator import Evaluator, TooLarge, TooSlow
 from slackwater.server.limits import ServerLimits
 from slackwater.sql import Catalog, bind, parse
 

@@ -56,10 +56,17 @@ def serve(
             "Without it spark where --spark is given, else node.",
         ),
     ] = None,
+    relabel: Annotated[
+        int,
+        typer.Option(
+            "--relabel", min=0, help="Questions of a client's cache after which its labels are planned anew; 0: never."
+        ),
+    ] = 200,
     as_json: AsJson = False,
 ) -> None:
     """Serve until Ctrl-C or SIGTERM. Everything that was acknowledged survives whatever ends the process."""
     need_node()
+    from slackwater.server.labelling import LabellingRules
     from slackwater.server.node import NodeSettings
     from slackwater.server.rules import Rules
     from slackwater.server.serving import Serving, report_to_stderr
@@ -71,7 +78,15 @@ def serve(
     placement = _placement(keep_on or [], HostKind.NODE if spark is None else HostKind.SPARK)
     followed, stream = None if follow is None else _place(follow), _stream(log, follow)
     settings = NodeSettings(
-        folder, node_name, followed, snapshot_every, rules, stream=stream, spark=spark, placement=placement
+        folder,
+        node_name,
+        followed,
+        snapshot_every,
+        rules,
+        stream=stream,
+        spark=spark,
+        placement=placement,
+        labelling=LabellingRules(every=relabel),
     )
 
     def announce(listening: "Listening") -> None:

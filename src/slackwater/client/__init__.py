@@ -1,6 +1,7 @@
 """The library that people import: connect, subscribe, ask once."""
 
 from slackwater.client.answers import Answer, Explanation, Receipt, Standing
+from slackwater.client.cache.settings import Cache
 from slackwater.client.client import Client, connect
 from slackwater.client.events import Shown
 from slackwater.client.failures import Forbidden, Misunderstood, Refused, Unauthorized
@@ -9,6 +10,7 @@ from slackwater.client.sync import SyncClient, SyncSubscription, connect_sync
 
 __all__ = [
     "Answer",
+    "Cache",
     "Change",
     "Client",
     "Explanation",

@@ -5,7 +5,7 @@ import random
 import secrets
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
 
 import msgspec
@@ -22,13 +22,18 @@ from slackwater.client.answers import (
     StandingBody,
 )
 from slackwater.client.bus import BusDialler
+from slackwater.client.cache.settings import Cache
 from slackwater.client.failures import Refused
 from slackwater.client.ingesting import batches
 from slackwater.client.rest import Rest, decoded
-from slackwater.client.session import Dialler, Session
+from slackwater.client.session import Dialler, Session, microseconds
 from slackwater.client.subscription import Subscription
-from slackwater.core.errors import SlackwaterError
+from slackwater.core.errors import MissingPart, SlackwaterError
 from slackwater.dissemination.transports.websocket import WebSocketTransport
+
+if TYPE_CHECKING:
+    # Needs Arrow and the evaluator, which the base install does without.
+    from slackwater.client.cache.desk import CacheDesk
 
 _LINES = {"content-type": "application/x-ndjson"}
 
@@ -45,6 +50,7 @@ class Client:
         patience: float = 30.0,
         bus: str | None = None,
         transport: Dialler | None = None,
+        cache: Cache | None = None,
     ) -> None:
         self._addresses: tuple[Address, ...] = addresses(urls)
         self._token = token
@@ -58,13 +64,18 @@ class Client:
         self._name = secrets.token_hex(8)
         self._numbers: dict[str, int] = {}
         self._numbering = asyncio.Lock()
+        self._cache = cache
+        self._desk: CacheDesk | None = None
 
     async def __aenter__(self) -> Self:
         if self._rest is not None:
             raise SlackwaterError("this client was connected before: make another one with slackwater.connect")
         jitter = random.random
         self._rest = Rest(self._addresses, self._token, self._patience, jitter)
-        self._lane(None)
+        if self._cache is None:
+            self._lane(None)
+        else:
+            self._desk = self._with_cache(self._cache)
         if self._transport is None:
             try:
                 decoded(await self._rest.request("GET", "/v1/ready", patience=self._wait), ReadyBody)
@@ -103,6 +114,33 @@ class Client:
             )
         return session
 
+    def _with_cache(self, cache: Cache) -> "CacheDesk":
+        """The session of the node's lane, with a cache; it is the first to be asked for everything."""
+        try:
+            from slackwater.client.cache.desk import CacheDesk, TablesBody
+        except ImportError as error:
+            raise MissingPart('a cache needs pyarrow and duckdb: pip install "slackwater[cache]"') from error
+        from slackwater.client.cache.state import CacheState
+
+        carrier = self._transport or self._bus or WebSocketTransport(self._token)
+        session = self._sessions[None] = self._sessions["node"] = Session(
+            self._addresses, carrier, random.random, lane="node", elsewhere=self._elsewhere, make_state=CacheState
+        )
+
+        async def tables() -> TablesBody:
+            return decoded(await self._requests.request("GET", "/v1/tables"), TablesBody)
+
+        desk = CacheDesk(cache, session, tables, self._patience, microseconds)
+        session.replied = desk.replied
+        return desk
+
+    @property
+    def cache(self) -> "CacheDesk":
+        """The cache: `.map(table)`, `.counts`."""
+        if self._desk is None:
+            raise SlackwaterError("there is no cache: slackwater.connect(url, cache=slackwater.Cache())")
+        return self._desk
+
     def _elsewhere(self, subscription: Subscription, host: str) -> None:
         self._lane(host).adopt(subscription)
 
@@ -122,12 +160,22 @@ class Client:
 
     async def query(self, sql: str, *, after: int | None = None) -> Answer:
         """Ask once: SELECT, SHOW or EXPLAIN. `after`: not before the server has come to this position."""
+        if self._desk is not None:
+            found = await self._desk.query(sql, after or 0)
+            if found is not None:
+                return found
+            after = max(after or 0, self._desk.state.seen)
         body = {"sql": sql} if after is None else {"sql": sql, "after": after}
-        return (await self._requests.ask("/v1/query", body, AnswerBody)).answer()
+        answer = (await self._requests.ask("/v1/query", body, AnswerBody)).answer()
+        return answer if self._desk is None else await self._desk.completed(sql, answer)
 
     async def explain(self, sql: str) -> Explanation:
         """What a statement means, without doing it."""
-        return await self._requests.ask("/v1/explain", {"sql": sql}, Explanation)
+        found = await self._requests.ask("/v1/explain", {"sql": sql}, Explanation)
+        own = None if self._desk is None else await self._desk.explained(sql)
+        if own is None:
+            return found
+        return Explanation(f"{found.text}\n{own.text()}", found.tree | {"cache": own.plain()})
 
     # Changes.
 
@@ -208,12 +256,14 @@ def connect(
     wait: float = 5.0,
     patience: float = 30.0,
     bus: str | None = None,
+    cache: Cache | None = None,
 ) -> Client:
     """A client of the server at a URL, or of whichever of several answers; use it in `async with`.
 
     `wait`: seconds until a server that does not answer is given up on entering. `patience`: seconds for which a
     request is repeated while servers cannot be reached; subscriptions are repeated for as long as the client lives.
     `bus`: carry subscriptions over NATS, at `nats://host:4222` or, where the server has a name there,
-    `nats://host:4222/name`.
+    `nats://host:4222/name`. `cache`: answer questions from what is pushed to this client, as far as that goes
+    (`slackwater.Cache`; needs the extra `[cache]`).
     """
-    return Client(urls, token=token, wait=wait, patience=patience, bus=bus)
+    return Client(urls, token=token, wait=wait, patience=patience, bus=bus, cache=cache)

@@ -14,6 +14,7 @@ from typing import Protocol, TypeAlias
 
 from slackwater.client.address import Address
 from slackwater.client.events import (
+    Answered,
     Certainty,
     Changed,
     Connect,
@@ -26,6 +27,7 @@ from slackwater.client.events import (
     Send,
     Shown,
     Tick,
+    Unanswerable,
     Unwanted,
     Wanted,
 )
@@ -82,14 +84,17 @@ class Session:
         elsewhere: Callable[[Subscription, str], None] | None = None,
         after: int = 0,
         heard: Callable[[Sequence[Told]], None] | None = None,
+        make_state: Callable[..., ClientState] = ClientState,
     ) -> None:
         self._lane = lane
         self._elsewhere = elsewhere
         self._addresses = addresses
         self._transport = transport
         self._clock = clock
-        self._state = ClientState(jitter, after=after)
+        self._state = make_state(jitter, after=after)
         self._heard = heard
+        self.replied: Callable[[Answered | Unanswerable], None] = lambda instruction: None
+        """Is told what became of questions, at once."""
         self._loop = asyncio.get_running_loop()
         self._refs = itertools.count(1)
         self._turn = itertools.cycle(addresses)
@@ -162,6 +167,10 @@ class Session:
         if not self._closed and ref in self._state.held:
             self._handle(Unwanted(ref))
 
+    def tell(self, event: Event) -> None:
+        """Something happened that only the state understands."""
+        self._handle(event)
+
     async def close(self) -> None:
         """End everything."""
         if self._closed:
@@ -192,6 +201,8 @@ class Session:
                     case Changed(ref) | Described(ref) | Ended(ref) | Certainty(ref):
                         self._tell(ref, instruction)
                         told.append(instruction)
+                    case Answered() | Unanswerable():
+                        self.replied(instruction)
         except ProtocolError as error:
             # What a node says of a subscription cannot be; the state knows it no better than before.
             if not isinstance(event, Received):

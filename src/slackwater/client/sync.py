@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from slackwater.client.answers import Answer, Explanation, Receipt, Standing
+from slackwater.client.cache.settings import Cache
 from slackwater.client.client import Client
 from slackwater.client.columns import DataFrame, Record
 from slackwater.client.events import Shown
@@ -167,10 +168,13 @@ class SyncClient:
         wait: float = 5.0,
         patience: float = 30.0,
         bus: str | None = None,
+        cache: Cache | None = None,
     ) -> None:
         self._loop = _Loop()
         try:
-            self._client = self._loop.call(lambda: Client(urls, token=token, wait=wait, patience=patience, bus=bus))
+            self._client = self._loop.call(
+                lambda: Client(urls, token=token, wait=wait, patience=patience, bus=bus, cache=cache)
+            )
             self._loop.wait(self._client.__aenter__())
         except BaseException:
             self._loop.stop()
@@ -230,6 +234,7 @@ def connect_sync(
     wait: float = 5.0,
     patience: float = 30.0,
     bus: str | None = None,
+    cache: Cache | None = None,
 ) -> SyncClient:
     """A connected client for programs without `async`; use it in `with`, or close it. See `connect`."""
-    return SyncClient(urls, token=token, wait=wait, patience=patience, bus=bus)
+    return SyncClient(urls, token=token, wait=wait, patience=patience, bus=bus, cache=cache)

@@ -15,9 +15,9 @@ from starlette.responses import Response
 from starlette.routing import Route, WebSocketRoute
 
 from slackwater.core.errors import SlackwaterError
+from slackwater.evaluator import Evaluator
 from slackwater.server.access import Caller, caller
 from slackwater.server.errors import answer, problem
-from slackwater.server.evaluator import Evaluator
 from slackwater.server.live import Live
 from slackwater.server.node import Node
 from slackwater.server.openapi import document

@@ -6,14 +6,24 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 
 from slackwater.core.hosts import HostKind
-from slackwater.core.query import StandingQuery
+from slackwater.core.labels import cache_text
+from slackwater.core.query import Selection, StandingQuery
 from slackwater.core.region import Region
 from slackwater.core.schema import TableSchema
 from slackwater.hosting.engine import QueryEngine
 from slackwater.hosting.steps import Registration, Step
 from slackwater.log import Entry
 from slackwater.processing.base import Answer, Notifications
-from slackwater.server.events import Applied, Event, QueryRegistered, QueryUnregistered
+from slackwater.server.events import (
+    Applied,
+    Event,
+    QueriesResumed,
+    QueriesSuspended,
+    QueryRegistered,
+    QueryUnregistered,
+)
+
+_OUTGROWN = "the table has got another column; the cache is filled again with it"
 
 
 class NodeEngine(QueryEngine):
@@ -58,7 +68,8 @@ class NodeEngine(QueryEngine):
         """Apply entries step by step; what is yielded is to be handed on before the next step is taken."""
         for step in self.steps(entries):
             self._count(step)
-            yield events_of(step)
+            *others, applied = events_of(step)
+            yield [*others, *self._outgrown(step), applied]
 
     def forget_counts(self) -> None:
         """Count from here: what was replayed was told to nobody."""
@@ -67,7 +78,29 @@ class NodeEngine(QueryEngine):
 
     def registered(self) -> list[Event]:
         """The queries that are kept now, for a state that begins here."""
-        return [_registered(one, query) for one, query in self.kept()]
+        narrow = tuple(one.number for one, query in self.kept() if self._narrow(one, query))
+        events: list[Event] = [_registered(one, query) for one, query in self.kept()]
+        return [*events, QueriesSuspended(narrow, _OUTGROWN)] if narrow else events
+
+    def _outgrown(self, step: Step) -> list[Event]:
+        """Caches lack a column that their table has got: nobody is to rely on them until they have other labels."""
+        if not step.defined and not step.registered:
+            return []
+        tables = {schema.name for schema in step.defined}
+        narrow = [one.number for one, query in self.kept() if query.table in tables and self._narrow(one, query)]
+        whole = [one.number for one, query in step.registered if one.epoch and not self._narrow(one, query)]
+        events: list[Event] = []
+        if narrow:
+            events.append(QueriesSuspended(tuple(narrow), _OUTGROWN))
+        caches = tuple(number for number in whole if cache_text(self.registrations[number].text) is not None)
+        if caches:
+            events.append(QueriesResumed(caches))
+        return events
+
+    def _narrow(self, one: Registration, query: StandingQuery) -> bool:
+        if not isinstance(query, Selection) or cache_text(one.text) is None:
+            return False
+        return query.columns != tuple(column.name for column in self.schema(query.table).columns)
 
     def _count(self, step: Step) -> None:
         self.notifications += len(step.notifications)

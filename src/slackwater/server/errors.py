@@ -16,7 +16,7 @@ from slackwater.core.errors import (
     SqlError,
     StoreError,
 )
-from slackwater.server.evaluator import TooLarge, TooSlow
+from slackwater.evaluator import TooLarge, TooSlow
 from slackwater.server.writing import Busy
 
 Headers: TypeAlias = dict[str, str]

@@ -7,7 +7,7 @@ Design
     1.  The records of the log are reported in order: first `QueryRegistered` and `QueryUnregistered` for the
         registrations among the records of a step, then one `Applied` for the step, also when it has nothing to say.
         A step is what the host applied at once; nothing else may happen in between, save that a query which begins in
-        it may be suspended from its beginning.
+        it may be suspended from its beginning, and a cache when its table gets another column.
     2.  Connections have numbers that are never used twice while the node runs. After `Closed`, or after an
         instruction to close, nothing more is reported of a connection.
     3.  Between `Blocked` and `Writable` the connection takes no more. (What is sent nevertheless, a farewell, may be

@@ -29,6 +29,7 @@ from slackwater.log import Entry, Registered, Unregistered, open_log
 from slackwater.log.opening import on_a_bus, shown
 from slackwater.server.engine import NodeEngine
 from slackwater.server.events import Append, Applied, Doubted, Event, Tick
+from slackwater.server.labelling import Labelling, LabellingRules
 from slackwater.server.lanes import NodeLane, Routing
 from slackwater.server.limits import ServerLimits
 from slackwater.server.rates import Rates
@@ -73,6 +74,7 @@ class NodeSettings:
     spark: Path | None = None
     """The folder in which a Spark host says what the queries that it keeps have to say."""
     placement: Placement = field(default_factory=Placement)
+    labelling: LabellingRules = field(default_factory=LabellingRules)
 
     def __post_init__(self) -> None:
         if self.spark is None and HostKind.SPARK in self.placement.kinds:
@@ -130,6 +132,7 @@ class Node:
             who, append = (settings.name, self.generation), self._append
             self.spark = SparkLane(settings.spark, *who, rules, self.routing, append, lambda: self.engine.position)
             self.lanes[HostKind.SPARK] = self.spark.sessions
+        self.labelling = Labelling(self, settings.labelling)
         self.failure: BaseException | None = None
         self._writing: WriteQueue | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -215,6 +218,7 @@ class Node:
         if self.spark is not None:
             self.spark.start()
             work += self.spark.work()
+        work.append(self.labelling.run())
         if self.writable:
             pending, memory = self.settings.limits.pending_rows, self.settings.memory
             self._writing = WriteQueue(self.log, self.clock, memory, pending, self._more.set)

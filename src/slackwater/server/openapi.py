@@ -9,7 +9,7 @@ import msgspec
 
 from slackwater import __version__
 from slackwater.server.errors import Problem
-from slackwater.server.rest.operation import ARROW, JSON, JSON_LINES, Operation
+from slackwater.server.rest.operation import ARROW, JSON, JSON_LINES, SVG, Operation
 
 _REFERENCE = "#/components/schemas/{name}"
 _BEARER = "bearer"
@@ -93,6 +93,8 @@ def _answer(status: int, bodies: Any, schemas: dict[Any, Any]) -> dict[str, Any]
 def _schema(media: str, kind: Any, schemas: dict[Any, Any]) -> Any:
     if media == ARROW:
         return {"type": "string", "format": "binary"}
+    if media == SVG:
+        return {"type": "string", "description": "A picture."}
     if media == JSON_LINES:
         return {"type": "string", "description": "One JSON object a line, a member for each column."}
     parts = _parts(kind)

@@ -15,9 +15,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from slackwater.core.schema import TableSchema
+from slackwater.evaluator import Evaluator
 from slackwater.server.access import Caller
 from slackwater.server.errors import Refusal
-from slackwater.server.evaluator import Evaluator
 from slackwater.server.limits import ServerLimits
 from slackwater.server.node import Node
 from slackwater.server.store import Scope
@@ -25,6 +25,7 @@ from slackwater.server.store import Scope
 JSON = "application/json"
 ARROW = "application/vnd.apache.arrow.stream"
 JSON_LINES = "application/x-ndjson"
+SVG = "image/svg+xml"
 
 _PATIENCE = 4
 """How many times the limit is read of a body that is over it."""

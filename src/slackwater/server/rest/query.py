@@ -1,20 +1,17 @@
 """One-shot questions: SELECT on the latest state, SHOW, EXPLAIN."""
 
 import asyncio
-from datetime import date, datetime, timedelta
-from datetime import time as time_of_day
-from decimal import Decimal
 from http import HTTPStatus
-from typing import Any
 
 import msgspec
 import pyarrow as pa
 from starlette.responses import Response
 
-from slackwater.core.errors import NotSupported, SqlError
+from slackwater.core.errors import NotSupported
 from slackwater.core.query import OneShot
 from slackwater.core.statement import Catalogued, Explain, Select, Show, Statement, Subscribe
 from slackwater.core.types import Position
+from slackwater.evaluator import plain_rows
 from slackwater.server.errors import Refusal
 from slackwater.server.rest.bodies import AnswerColumn, Explanation, QueryAnswer, Question
 from slackwater.server.rest.bodies import Statement as StatementBody
@@ -155,35 +152,7 @@ def _arrow(found: pa.Table) -> bytes:
 
 def _json(found: pa.Table, as_of: Position) -> bytes:
     columns = [AnswerColumn(field.name, str(field.type)) for field in found.schema]
-    try:
-        cells = [[_plain(cell) for cell in column.to_pylist()] for column in found.columns]
-    except (OverflowError, ValueError) as error:
-        raise SqlError(f"the answer has a date or time that JSON cannot show ({error}); cast it to TEXT") from None
-    rows = [list(row) for row in zip(*cells, strict=True)]
-    return msgspec.json.encode(QueryAnswer(columns, rows, as_of))
-
-
-def _plain(cell: Any) -> Any:
-    """A cell as JSON has it: times as ISO 8601, decimals without a fraction as whole numbers."""
-    match cell:
-        case None | bool() | int() | str():
-            return cell
-        case float():
-            return cell if cell - cell == 0 else None
-        case Decimal():
-            return int(cell) if cell == cell.to_integral_value() else float(cell)
-        case datetime() | date() | time_of_day():
-            return cell.isoformat()
-        case timedelta():
-            return cell.total_seconds()
-        case list():
-            return [_plain(one) for one in cell]
-        case dict():
-            return {str(name): _plain(one) for name, one in cell.items()}
-        case bytes():
-            return cell.hex()
-        case _:
-            return str(cell)
+    return msgspec.json.encode(QueryAnswer(columns, plain_rows(found), as_of))
 
 
 OPERATIONS = (

@@ -1,4 +1,4 @@
-"""The one evaluator of one-shot queries: DuckDB over the Arrow columns of *latest*, locked up.
+"""The one evaluator of one-shot queries, of servers and of clients' caches: DuckDB over Arrow columns, locked up.
 
 A query arrives as the statement that our own SQL room has bound and written, never as the text of a stranger. It runs
 in a database of its own that lives as long as the query: no files, no network, no extensions, no settings, one
@@ -9,6 +9,10 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from datetime import time as time_of_day
+from decimal import Decimal
+from typing import Any, Protocol
 
 import duckdb
 import pyarrow as pa
@@ -16,7 +20,6 @@ from sqlglot import exp
 
 from slackwater.core.errors import NotSupported, SlackwaterError, SqlError
 from slackwater.core.query import OneShot
-from slackwater.server.limits import ServerLimits
 from slackwater.sql import parse
 
 _GROWING = (
@@ -36,11 +39,35 @@ class TooSlow(SlackwaterError):
     """A query ran out of time."""
 
 
+class EvaluationLimits(Protocol):
+    """How much one query may use: seconds, and bytes of memory; rows and bytes of its answer."""
+
+    @property
+    def query_seconds(self) -> float:
+        """Until it has to be done."""
+        ...
+
+    @property
+    def query_memory(self) -> int:
+        """What it may take to find the answer."""
+        ...
+
+    @property
+    def query_rows(self) -> int:
+        """Rows of the answer."""
+        ...
+
+    @property
+    def query_bytes(self) -> int:
+        """Bytes of the answer."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Evaluator:
     """Answers one-shot queries; any number of threads may use it."""
 
-    limits: ServerLimits
+    limits: EvaluationLimits
 
     def statement(self, query: OneShot) -> str:
         """The query in DuckDB's words; what cannot be allowed is refused."""
@@ -126,3 +153,35 @@ class Evaluator:
 def _first_sentence(error: Exception) -> str:
     text = (str(error).splitlines() or [type(error).__name__])[0]
     return text[:300]
+
+
+def plain_rows(found: pa.Table) -> list[list[Any]]:
+    """The rows of an answer as JSON has them."""
+    try:
+        cells = [[_plain(cell) for cell in column.to_pylist()] for column in found.columns]
+    except (OverflowError, ValueError) as error:
+        raise SqlError(f"the answer has a date or time that JSON cannot show ({error}); cast it to TEXT") from None
+    return [list(row) for row in zip(*cells, strict=True)]
+
+
+def _plain(cell: Any) -> Any:
+    """A cell as JSON has it: times as ISO 8601, decimals without a fraction as whole numbers."""
+    match cell:
+        case None | bool() | int() | str():
+            return cell
+        case float():
+            return cell if cell - cell == 0 else None
+        case Decimal():
+            return int(cell) if cell == cell.to_integral_value() else float(cell)
+        case datetime() | date() | time_of_day():
+            return cell.isoformat()
+        case timedelta():
+            return cell.total_seconds()
+        case list():
+            return [_plain(one) for one in cell]
+        case dict():
+            return {str(name): _plain(one) for name, one in cell.items()}
+        case bytes():
+            return cell.hex()
+        case _:
+            return str(cell)

@@ -1,0 +1,104 @@
+"""Labels for one client that has limited room, from what it asked and what changed lately.
+
+Mathematics
+    The exact labels of the window say which queries are best answered at home (`encoding.pushed`). Where their rows do
+    not fit the client's room, queries are taken up greedily by what they save for each row that has to be held: the
+    times they are asked, less the updates that pushing them adds. That is the usual heuristic for a knapsack, no more.
+
+    New labels are worth their change when they save, over the window, more than 1/`lasting` of the rows that have to be
+    shipped to fill them: labels are expected to last so many windows.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from slackwater.core.errors import AlgebraError
+from slackwater.core.region import NOTHING, Region
+from slackwater.planning.push_pull.encoding import Asked, Changed, encode
+from slackwater.planning.push_pull.exact import exact
+from slackwater.planning.push_pull.pricing import Messages
+
+MOST_COLUMNS = 3
+"""Attributes along which a table is cut: those that most questions constrain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What a client asked and what changed, lately."""
+
+    asked: tuple[Asked, ...]
+    changed: tuple[Changed, ...]
+
+    def messages(self, pushed: Region) -> int:
+        """What this would have cost, in messages (M1): updates that are pushed, and questions that are not covered."""
+        pushes = sum(
+            1
+            for one in self.changed
+            if pushed.contains(one.place.get) or (one.before is not None and pushed.contains(one.before.get))
+        )
+        return pushes + sum(one.times for one in self.asked if not pushed.covers(one.region))
+
+
+def attributes(asked: Sequence[Asked]) -> tuple[str, ...]:
+    """The columns that questions constrain, most often first; no more than can be planned along."""
+    weights: dict[str, int] = {}
+    for one in asked:
+        for column in {side.column for box in one.region for side in box.sides}:
+            weights[column] = weights.get(column, 0) + one.times
+    return tuple(sorted(weights, key=lambda column: (-weights[column], column))[:MOST_COLUMNS])
+
+
+def label(window: Window, rows_in: Callable[[Region], int], limit: int) -> Region:
+    """What to push, so that its rows fit; `rows_in` counts the rows of a region."""
+    columns = attributes(window.asked)
+    asked = [one for one in window.asked if {side.column for box in one.region for side in box.sides} <= {*columns}]
+    if not asked:
+        return NOTHING
+    # A column that no question constrains plays no part; one that no row mentions is null.
+    changed = [
+        Changed(
+            {column: one.place.get(column) for column in columns},
+            None if one.before is None else {column: one.before.get(column) for column in columns},
+        )
+        for one in window.changed
+    ]
+    if not columns:
+        whole = sum(one.times for one in asked)
+        best = asked[0].region if whole > len(changed) else NOTHING
+        return best if rows_in(best) <= limit else NOTHING
+    try:
+        encoded = encode(columns, asked, changed, Messages())
+        pushed = encoded.pushed(exact(encoded.workload))
+        if rows_in(pushed) <= limit:
+            return pushed
+        return _fitting(pushed, asked, changed, rows_in, limit)
+    except AlgebraError:
+        return NOTHING
+
+
+def _fitting(
+    pushed: Region, asked: list[Asked], changed: list[Changed], rows_in: Callable[[Region], int], limit: int
+) -> Region:
+    """Some of the queries that are best answered at home, until there is no more room."""
+    home: dict[Region, int] = {}
+    for one in asked:
+        if pushed.covers(one.region):
+            home[one.region] = home.get(one.region, 0) + one.times
+
+    def density(region: Region) -> float:
+        updates = sum(1 for one in changed if region.contains(one.place.get))
+        return (home[region] - updates) / (1 + rows_in(region))
+
+    chosen = NOTHING
+    for region in sorted(home, key=lambda region: (-density(region), str(region))):
+        wider = chosen.union(region)
+        if density(region) > 0 and rows_in(wider) <= limit:
+            chosen = wider
+    return chosen
+
+
+def worthwhile(window: Window, now: Region, then: Region, fill: int, lasting: float) -> bool:
+    """Whether other labels are worth their change."""
+    if then.equals(now):
+        return False
+    return window.messages(now) - window.messages(then) > fill / lasting

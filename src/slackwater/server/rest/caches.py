@@ -1,0 +1,149 @@
+"""The caches that clients keep: what is pushed to whom, as values and as pictures, and labels planned elsewhere."""
+
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+from slackwater.core.errors import PlanningError
+from slackwater.core.labels import read_labels
+from slackwater.planning.push_pull.region_map import RegionMap
+from slackwater.server.queries import Kept
+from slackwater.server.rest.operation import (
+    JSON,
+    JSON_LINES,
+    SVG,
+    Call,
+    Operation,
+    Parameter,
+    answered,
+    missing,
+    unsupported,
+    wrong,
+)
+from slackwater.server.store import Scope
+
+CACHE = Parameter("cache", "Its number.", {"type": "integer", "minimum": 0, "maximum": 2**62}, in_path=True)
+
+
+class CacheAnswer(msgspec.Struct, frozen=True):
+    """What is pushed to a client of one table; regions are lists of boxes, boxes lists of sides.
+
+    `asked` are the regions that were asked lately, each with how often. `pulled` and `home` count the questions
+    that this node was asked and those that it was told of, since it began.
+    """
+
+    number: int
+    client: str
+    table: str
+    limit: int
+    epoch: int
+    position: int
+    attributes: list[str]
+    pushed: list[Any]
+    rows: int
+    asked: list[Any]
+    pulled: int
+    home: int
+    sessions: int
+
+
+class CachesAnswer(msgspec.Struct, frozen=True):
+    """All caches, as of a position."""
+
+    caches: list[CacheAnswer]
+    as_of: int
+
+
+class LabelsTaken(msgspec.Struct, frozen=True):
+    """How many labels take effect, how many are of no known cache or too old, and where in the log they stand."""
+
+    taken: int
+    passed_over: int
+    position: int
+
+
+async def list_caches(call: Call) -> Response:
+    """All caches."""
+    maps = call.node.labelling.maps()
+    return answered(CachesAnswer([_shown(call, kept, drawn) for kept, drawn in maps], int(call.node.engine.position)))
+
+
+async def draw_cache(call: Call) -> Response:
+    """One cache as a picture."""
+    asked = call.path("cache")
+    for kept, drawn in call.node.labelling.maps():
+        if str(kept.number) == asked:
+            return Response(drawn.svg(), media_type=SVG)
+    raise missing(f"there is no cache {asked[:40]}")
+
+
+async def take_labels(call: Call) -> Response:
+    """Give caches other labels."""
+    if call.media_type() != JSON_LINES:
+        raise unsupported(JSON_LINES)
+    body = await call.body(call.limits.body)
+    try:
+        labels = list(read_labels(body.decode().splitlines()))
+    except (PlanningError, UnicodeDecodeError) as error:
+        raise wrong(str(error)) from None
+    taken, passed, position = await call.node.labelling.take(labels)
+    await call.node.reached(position, call.limits.wait_seconds)
+    return answered(LabelsTaken(taken, passed, int(position)))
+
+
+def _shown(call: Call, kept: Kept, drawn: RegionMap) -> CacheAnswer:
+    plain = drawn.plain()
+    asked = call.node.sessions.state.questions.asked.get(kept.number)
+    return CacheAnswer(
+        kept.number,
+        drawn.client,
+        drawn.table,
+        int(kept.text.rsplit(" ", 1)[1]),
+        drawn.epoch,
+        drawn.position,
+        plain["attributes"],
+        plain["pushed"],
+        drawn.rows,
+        plain["asked"][:1000],
+        0 if asked is None else asked.pulled,
+        0 if asked is None else asked.home,
+        len(kept.sessions),
+    )
+
+
+OPERATIONS = (
+    Operation(
+        "GET",
+        "/v1/caches",
+        "listCaches",
+        "List the caches that clients keep, with the regions that are pushed to them.",
+        list_caches,
+        Scope.READ,
+        {200: {JSON: CachesAnswer}},
+    ),
+    Operation(
+        "GET",
+        "/v1/caches/{cache}/map",
+        "drawCache",
+        "The regions that are pushed to one cache, as a picture.",
+        draw_cache,
+        Scope.READ,
+        {200: {SVG: None}},
+        parameters=(CACHE,),
+        fails=frozenset({HTTPStatus.NOT_FOUND}),
+    ),
+    Operation(
+        "POST",
+        "/v1/caches/labels",
+        "takeLabels",
+        "Give caches the labels of a labels file, one on each line. Those that are not newer than what a cache has, or "
+        "of no cache that is known, are passed over.",
+        take_labels,
+        Scope.ADMIN,
+        {200: {JSON: LabelsTaken}},
+        takes={JSON_LINES: None},
+        fails=frozenset({404, 409, 422}),
+    ),
+)
