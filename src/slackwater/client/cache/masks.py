@@ -18,13 +18,13 @@ class NotByColumns(Exception):
 def chosen(region: Region, rows: pa.Table) -> pa.Array | pa.ChunkedArray:
     """Which rows lie in a region, as booleans."""
     if not region.boxes:
-        return pa.array([False] * rows.num_rows)
+        return pa.array([False] * rows.num_rows, pa.bool_())
     return reduce(pc.or_, (_box(box, rows) for box in region))
 
 
 def _box(box: Box, rows: pa.Table) -> pa.Array | pa.ChunkedArray:
     if not box.sides:
-        return pa.array([True] * rows.num_rows)
+        return pa.array([True] * rows.num_rows, pa.bool_())
     return reduce(pc.and_, (_side(side.extent, rows.column(side.column)) for side in box.sides))
 
 

@@ -103,7 +103,7 @@ class CacheState(ClientState):
         if as_of is None or as_of < max(after, self.seen) or not self.lasts(until, now):
             return None
         try:
-            return as_of if own.region.covers(region) else None
+            return as_of if own.covers(region) else None
         except AlgebraError:
             return None
 

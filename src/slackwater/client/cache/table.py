@@ -20,6 +20,8 @@ from slackwater.core.plain_region import region_of
 from slackwater.core.region import NOTHING, Box, Region
 from slackwater.dissemination.messages import Delete, Subscribed, Upsert, WireRow
 
+_MOST_KNOWN = 1_024
+
 
 class CachedTable(Held):
     """A client's copy of some regions of a table."""
@@ -38,6 +40,7 @@ class CachedTable(Held):
         """Keys whose rows have changed since somebody last looked; None: all of them."""
         self.hits: dict[Box, int] = {}
         """How often each pushed box was of use under these labels."""
+        self._known: dict[Region, tuple[bool, tuple[Box, ...]]] = {}
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -77,7 +80,7 @@ class CachedTable(Held):
 
     def apply_all(self, rows: Iterable[tuple[WireRow, WireRow]]) -> None:
         """These are the rows of the label, and there are no others."""
-        self.given_up, self.region = NOTHING, self.label
+        self.given_up, self.region, self._known = NOTHING, self.label, {}
         super().apply_all(rows)
         self.stale = None
 
@@ -107,17 +110,31 @@ class CachedTable(Held):
         self._rely()
         return True
 
+    def covers(self, region: Region) -> bool:
+        """Whether all rows of a region are here."""
+        return self._looked_up(region)[0]
+
     def used(self, region: Region) -> None:
         """A question was answered by the boxes that meet this region."""
-        for box in self.hits:
-            if any(box.intersect(other) for other in region):
-                self.hits[box] += 1
+        for box in self._looked_up(region)[1]:
+            self.hits[box] += 1
+
+    def _looked_up(self, region: Region) -> tuple[bool, tuple[Box, ...]]:
+        """Whether a region is covered, and which boxes of the label it meets: the same regions come again and again."""
+        found = self._known.get(region)
+        if found is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            met = tuple(box for box in self.label if any(box.intersect(other) for other in region))
+            found = self._known[region] = (self.region.covers(region), met)
+        return found
 
     def _worth(self, box: Box) -> int:
         return max((times for other, times in self.hits.items() if other.intersect(box)), default=0)
 
     def _rely(self) -> None:
         """Rely on the label without what was given up, and let the rows go that lie elsewhere."""
+        self._known = {}
         try:
             self.region = self.label.subtract(self.given_up)
         except AlgebraError:

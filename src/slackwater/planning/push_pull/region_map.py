@@ -65,9 +65,11 @@ class RegionMap:
         parts += _drawn(self.pushed, axes, high, 'fill="#3b78c3" fill-opacity="0.75"')
         parts += _drawn(self.given_up, axes, high, 'fill="url(#hatch)"')
         most = max((times for _, times in outlined), default=1)
-        for region, times in outlined:
+        for nth, (region, times) in enumerate(outlined):
             shade = 0.25 + 0.75 * times / most
-            parts += _drawn(region, axes, high, f'fill="none" stroke="#7a3b00" stroke-opacity="{shade:.2f}"', inset=1.5)
+            # Ranges of one strip would hide each other: each has a height of its own.
+            inset = 1.5 + (3.0 * (nth % 10) if len(axes) == 1 else 0.0)
+            parts += _drawn(region, axes, high, f'fill="none" stroke="#7a3b00" stroke-opacity="{shade:.2f}"', inset)
         if axes:
             parts += axes[0].ticks(lambda at: f'x="{at * _WIDE:.1f}" y="{high + 16:g}" text-anchor="middle"')
             parts.append(
@@ -77,7 +79,7 @@ class RegionMap:
             parts += axes[1].ticks(lambda at: f'x="-6" y="{(1 - at) * high + 4:.1f}" text-anchor="end"')
             parts.append(f'<text x="0" y="-8" text-anchor="middle">{escape(axes[1].name)}</text>')
         title = f"{self.table}, pushed to {self.client}: epoch {self.epoch}, from position {self.position}"
-        width, height = _WIDE + 2 * _EDGE, high + 104
+        width, height = _WIDE + 2 * _EDGE, high + 124
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" '
             f'viewBox="0 0 {width:g} {height:g}" font-family="sans-serif" font-size="12">'
@@ -86,7 +88,7 @@ class RegionMap:
             f'<rect width="{width:g}" height="{height:g}" fill="white"/>'
             f'<text x="{_EDGE:g}" y="22" font-size="14">{escape(title)}</text>'
             f'<g transform="translate({_EDGE:g} 52)">{"".join(parts)}</g>'
-            f'<g transform="translate({_EDGE:g} {high + 92:g})">'
+            f'<g transform="translate({_EDGE:g} {high + 112:g})">'
             '<rect y="-10" width="12" height="12" fill="#3b78c3" fill-opacity="0.75"/><text x="18">pushed</text>'
             '<rect x="80" y="-10" width="12" height="12" fill="url(#hatch)"/><text x="98">given up</text>'
             '<rect x="170" y="-10" width="12" height="12" fill="#f4f4f2" stroke="#888"/><text x="188">pulled</text>'
@@ -102,8 +104,8 @@ def _drawn(region: Region, axes: "list[_Axis]", high: float, style: str, inset: 
         upward = axes[1].spans(_extent(box, axes[1])) if len(axes) > 1 else [(0.0, 1.0)]
         for left, right in across:
             for low, top in upward:
-                x, y = left * _WIDE + inset, (1 - top) * high + inset
-                width = max((right - left) * _WIDE - 2 * inset, 2.0)
+                x, y = left * _WIDE + min(inset, 1.5), (1 - top) * high + inset
+                width = max((right - left) * _WIDE - 2 * min(inset, 1.5), 2.0)
                 height = max((top - low) * high - 2 * inset, 2.0)
                 shapes.append(f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" {style}/>')
     return shapes
@@ -129,10 +131,9 @@ class _Axis:
             match extent:
                 case Interval(low, high):
                     ends.update(end for end in (low, high) if end is not None)
-                case Categories(values, complement):
+                case Categories(values):
                     bands.update((_written(value), None) for value in sorted(values, key=str))
-                    if complement:
-                        bands["others"] = None
+                    bands["others"] = None
                 case Missing():
                     bands["null"] = None
         last = [band for band in ("others", "null") if band in bands]
