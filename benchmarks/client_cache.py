@@ -1,8 +1,8 @@
-"""Fifty clients with caches against one server: messages as planned, and answers compared with the truth by the million.
+"""Fifty clients with caches against one server: messages as planned, and every answer compared with the truth.
 
 The replay is static and without faults: data messages by kind against the plan's cost. The load asks until there are a
-million answers or `SLACKWATER_CACHE_SECONDS` (600) have passed, whichever comes first; the count is in the result. Of the
-speed-up against a client that asks for everything, both run in the same process against the same server.
+million answers or `SLACKWATER_CACHE_SECONDS` (600) have passed, whichever comes first; the count is in the result. How
+long one question takes at home, asked live and as a request is measured in one process against one server.
 """
 
 import asyncio

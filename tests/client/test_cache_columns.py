@@ -4,7 +4,7 @@ from random import Random
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.client.cache.copy import Copy, in_columns, layout
@@ -64,6 +64,7 @@ def wire(table: pa.Table) -> list[WireRow]:
     return list(zip(*cells, strict=True))
 
 
+@settings(deadline=None)
 @given(ROWS, REGIONS)
 def test_masks_choose_the_rows_that_lie_in_a_region(rows: list[WireRow], region: Region) -> None:
     table = in_columns(SCHEMA, rows)
