@@ -1,5 +1,6 @@
 """Labels for one client: the exact ones where they fit, fewer where they do not, and no change that does not pay."""
 
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -64,6 +65,16 @@ def test_a_change_has_to_pay_for_its_fill() -> None:
     assert worthwhile(some, NOTHING, between(1, 2), fill=30, lasting=4.0)
     assert not worthwhile(some, NOTHING, between(1, 2), fill=40, lasting=4.0)
     assert not worthwhile(some, between(1, 2), between(1, 2), fill=0, lasting=4.0)
+
+
+def test_the_picture_of_the_documentation_is_the_one_that_is_drawn() -> None:
+    def prices(low: int, high: int) -> Region:
+        return Region((Box.of(Side("price", Interval(low, high, True, True))),))
+
+    asked = [((2, 6), 1), ((2, 14), 1), ((6, 10), 2), ((6, 18), 1), ((14, 18), 1)]
+    shown = tuple((prices(*ends), times) for ends, times in asked)
+    drawn = RegionMap("desk-7", "cars", 1, 140, ("price",), prices(6, 10), asked=shown).svg()
+    assert (Path(__file__).parents[2] / "docs" / "client-cache" / "strip.svg").read_text() == drawn + "\n"
 
 
 def test_maps_are_drawn_of_every_kind_of_region() -> None:
