@@ -307,10 +307,7 @@ async def load(
                 delivered = client.cache.state.seen
                 found = await client.query(asked.sql)
                 checked.take(asked, delivered, found.as_of, found.rows)
-                if checked.answers % 64 == 0:
-                    # At home nothing is waited for: let frames and acknowledgements have their turn.
-                    await asyncio.sleep(0)
-                    told(checked.answers)
+                told(checked.answers)
 
         async def change() -> None:
             nonlocal updates

@@ -24,7 +24,7 @@ from slackwater.core.region import Region
 from slackwater.dissemination.encoding import encode_rows
 from slackwater.dissemination.messages import Ask, Fact, GiveUp, Reply, Report, Unanswered, WireRegion
 from slackwater.log.records import Registered
-from slackwater.processing.queries import plain_query
+from slackwater.processing.queries import check_query, plain_query
 from slackwater.server.events import Engine
 from slackwater.server.facts import projected
 from slackwater.server.queries import Kept
@@ -36,6 +36,8 @@ MOST_QUESTIONS = 1_000
 """Questions of one session that wait."""
 MOST_REMEMBERED = 5_000
 """Questions of one cache that are remembered for planning."""
+MOST_WRITTEN = 4_096
+"""Characters that a region takes to be written, if it is to be remembered."""
 MOST_COUNTED = 1_000_000
 """Times that one entry of a report may count for: a client cannot drown out its own past for ever."""
 
@@ -60,6 +62,8 @@ class Questions:
         self._desk = desk
         self.asked: dict[int, Asked] = {}
         """By the number of the cache's registration."""
+        self._early: dict[int, Session] = {}
+        """Sessions with questions for which this node has to come further first."""
 
     # What clients say.
 
@@ -68,12 +72,27 @@ class Questions:
         if len(session.questions) < MOST_QUESTIONS or message.ref in session.questions:
             session.questions[message.ref] = message
             self._desk.touched[session.connection] = session
+            if message.after > self._desk.position:
+                self._early[session.connection] = session
+
+    def reached(self) -> None:
+        """The node has come further: look at the questions that wait for that."""
+        for connection, session in list(self._early.items()):
+            if any(ask.after > self._desk.position for ask in session.questions.values()):
+                continue
+            del self._early[connection]
+            self._desk.touched[connection] = session
+
+    def leave(self, session: Session) -> None:
+        """A session is over."""
+        self._early.pop(session.connection, None)
+        session.questions.clear()
 
     def report(self, session: Session, message: Report) -> None:
         """Remember what was answered elsewhere."""
         for counted in message.counted:
             kept = self._cache(session, counted.table)
-            region = None if kept is None else _region(counted.region)
+            region = None if kept is None else self._region(counted.table, counted.region)
             if kept is not None and region is not None:
                 times = min(counted.times, MOST_COUNTED)
                 self._note(kept, region, times)
@@ -84,7 +103,7 @@ class Questions:
         kept = self._desk.queries.get(message.query)
         if kept is None or message.query not in session.references or kept.epoch != message.epoch:
             return
-        region = _region(message.kept)
+        region = self._region(kept.query.table, message.kept)
         if cache_text(kept.text) is None or not isinstance(kept.query, Selection) or region is None:
             return
         try:
@@ -101,9 +120,11 @@ class Questions:
         return lambda ask: self._answer(session, ask)
 
     def _answer(self, session: Session, ask: Ask) -> Fact:
-        region = _region(ask.region)
+        region = self._region(ask.table, ask.region)
         if region is None:
-            return Unanswered(ask.ref, "this is not a region: boxes of sides, each a column and what it may be")
+            return Unanswered(
+                ask.ref, "this is no region of a table that there is: boxes of columns and what each may be"
+            )
         kept = self._cache(session, ask.table)
         if kept is not None:
             self._note(kept, region, 1)
@@ -148,7 +169,18 @@ class Questions:
                 return kept
         return None
 
+    def _region(self, table: str, plain: WireRegion) -> Region | None:
+        """A region as a stranger wrote it; None where it is none of this table."""
+        try:
+            region = region_of(plain)
+            check_query(Selection(table, (), region), self._engine.schema(table))
+            return region
+        except (SlackwaterError, ValueError, TypeError, IndexError):
+            return None
+
     def _note(self, kept: Kept, region: Region, times: int) -> None:
+        if len(str(region)) > MOST_WRITTEN:
+            return
         asked = self.asked.get(kept.number)
         if asked is None:
             alive = {one.number for one in self._desk.queries}
@@ -165,11 +197,3 @@ def relabelled(kept: Kept, region: Region, columns: tuple[str, ...] | None = Non
     return Registered(
         kept.query.table, kept.text, kept.owner, kept.name, kept.number, kept.epoch + 1, plain_query(query)
     )
-
-
-def _region(plain: WireRegion) -> Region | None:
-    """A region as a stranger wrote it; None where it is none."""
-    try:
-        return region_of(plain)
-    except (SlackwaterError, ValueError, TypeError, IndexError):
-        return None

@@ -150,6 +150,7 @@ class ServerState:
         desk.position = event.notifications.position
         desk.tell(event.notifications)
         desk.settle(now)
+        self.questions.reached()
         while self._behind and self._behind[0][0] <= desk.position:
             _, connection = heapq.heappop(self._behind)
             session = self.sessions.get(connection)
@@ -248,6 +249,7 @@ class ServerState:
         session = self.sessions.pop(connection, None)
         if session is not None:
             self.subscriptions.leave(session, now)
+            self.questions.leave(session)
             if session.after > self.position:
                 self._behind = [one for one in self._behind if one[1] != connection]
                 heapq.heapify(self._behind)

@@ -1,0 +1,245 @@
+"""Questions, labels and fills of a node, one event after the other."""
+
+from typing import Any
+
+import pytest
+from tests.server.test_server_state import RULES, Bench
+
+from slackwater.core.extent import Interval
+from slackwater.core.plain_region import plain_region
+from slackwater.core.query import Selection
+from slackwater.core.region import EVERYTHING, Box, Region, Side
+from slackwater.dissemination.encoding import Encoding, decode_rows
+from slackwater.dissemination.messages import (
+    Ack,
+    Ask,
+    Counted,
+    Delete,
+    Frame,
+    GiveUp,
+    Reply,
+    Report,
+    Snapshot,
+    Subscribe,
+    Subscribed,
+    Unanswered,
+    Upsert,
+)
+from slackwater.lab.workload import TABLE
+from slackwater.log import Registered
+from slackwater.processing.queries import plain_query, query_of
+from slackwater.server.events import Blocked, Tick, Writable
+from slackwater.server.questions import MOST_QUESTIONS
+from slackwater.server.rules import Rules
+
+CACHE = "CACHE desk OF items LIMIT 50"
+COLUMNS = tuple(column.name for column in TABLE.columns)
+WIDE = Rules(most_held=50, most_recent=50)
+
+
+def between(low: float, high: float) -> Region:
+    return Region((Box.of(Side("price", Interval(low, high))),))
+
+
+class Desk(Bench):
+    """A bench with a client whose cache is granted, and labels as they come."""
+
+    def __init__(self, rules: Rules = WIDE, rows: int = 9) -> None:
+        super().__init__(rules)
+        self.change(*((key, float(key)) for key in range(rows)))
+        self.open()
+        self.say(Subscribe(1, CACHE))
+        self.grant()
+        (self.number,) = [fact.query for frame in self.frames() for fact in frame.facts if isinstance(fact, Subscribed)]
+        self.acknowledge()
+
+    def frames(self) -> list[Frame]:
+        return [message for message in self.take() if isinstance(message, Frame)]
+
+    def acknowledge(self) -> None:
+        assert self.state is not None
+        for _ in range(2):
+            self.say(Ack(self.state.sessions[1].sequence, 200))
+
+    def label(self, region: Region, epoch: int) -> None:
+        query = plain_query(Selection("items", COLUMNS, region))
+        self.append(Registered("items", CACHE, "p", None, self.number, epoch, query))
+
+    def ask(self, region: Region, ref: int = 1, **named: Any) -> Frame:
+        self.say(Ask(ref, "items", plain_region(region), **named))
+        (frame,) = self.frames()
+        return frame
+
+
+def keys(reply: Reply) -> list[Any]:
+    return sorted(key[0] for key, _ in decode_rows(reply.rows, reply.digest, Encoding.MESSAGEPACK))
+
+
+def test_a_label_change_fills_in_what_is_new_and_no_more() -> None:
+    desk = Desk()
+    desk.label(between(2, 4), 1)
+    (frame,) = desk.frames()
+    told, *fill = frame.facts
+    assert isinstance(told, Subscribed)
+    assert (told.epoch, told.was, told.region) == (1, 0, plain_region(between(2, 4)))
+    assert {fact.key for fact in fill if isinstance(fact, Upsert)} == {(2,), (3,), (4,)}
+    desk.acknowledge()
+    desk.label(between(3, 6), 2)
+    (frame,) = desk.frames()
+    told, *fill = frame.facts
+    assert isinstance(told, Subscribed)
+    assert (told.epoch, told.was) == (2, 1)
+    assert {fact.key for fact in fill if isinstance(fact, Upsert)} == {(5,), (6,)}
+
+
+def test_what_is_under_way_is_told_again_under_the_new_labels() -> None:
+    desk = Desk()
+    desk.label(between(2, 4), 1)
+    desk.acknowledge()
+    desk.change((3, 3.5), (4, 40.0))
+    desk.take()
+    desk.label(between(3, 6), 2)
+    (frame,) = desk.frames()
+    facts = {fact.key: fact for fact in frame.facts if isinstance(fact, Upsert | Delete)}
+    assert isinstance(facts[3,], Upsert)
+    assert isinstance(facts[4,], Delete)
+    assert set(facts) == {(3,), (4,), (5,), (6,)}
+
+
+def test_who_may_not_have_heard_of_the_last_labels_is_sent_all_rows() -> None:
+    desk = Desk()
+    desk.label(between(2, 4), 1)
+    desk.label(between(3, 6), 2)
+    frame = desk.frames()[-1]
+    assert isinstance(frame.facts[0], Subscribed)
+    assert frame.facts[0].was is None
+    assert [fact.count for fact in frame.facts if isinstance(fact, Snapshot)] == [4]
+
+
+def test_a_question_is_answered_without_what_is_pushed() -> None:
+    desk = Desk()
+    desk.label(between(2, 4), 1)
+    desk.take()
+    frame = desk.ask(between(1, 5), label=desk.number)
+    (reply,) = frame.facts
+    assert isinstance(reply, Reply)
+    assert (reply.epoch, keys(reply), frame.as_of) == (1, [1, 5], desk.end)
+    (reply,) = desk.ask(between(1, 5)).facts
+    assert isinstance(reply, Reply)
+    assert (reply.epoch, keys(reply)) == (None, [1, 2, 3, 4, 5])
+    (reply,) = desk.ask(between(1, 5), label=999).facts
+    assert isinstance(reply, Reply)
+    assert reply.epoch is None
+
+
+def test_a_question_waits_for_the_connection_and_for_its_position_and_is_answered_as_of_then() -> None:
+    desk = Desk()
+    desk.label(between(2, 4), 1)
+    desk.take()
+    desk.do(Blocked(1))
+    desk.say(Ask(1, "items", plain_region(between(1, 5)), label=desk.number))
+    desk.change((3, 3.5), (1, 4.5), (8, 1.5))
+    assert desk.frames() == []
+    desk.do(Writable(1))
+    (frame,) = desk.frames()
+    *pushed, reply = frame.facts
+    assert [fact.key for fact in pushed if isinstance(fact, Upsert)] == [(3,)]
+    assert isinstance(reply, Reply)
+    assert (keys(reply), frame.as_of) == ([1, 5, 8], desk.end)
+    desk.say(Ask(2, "items", plain_region(EVERYTHING), after=desk.end + 1))
+    assert desk.frames() == []
+    desk.change((7, 70.0))
+    (frame,) = desk.frames()
+    assert isinstance(frame.facts[-1], Reply)
+
+
+def test_lost_answers_are_given_anew_as_of_the_frame_that_makes_good() -> None:
+    desk = Desk()
+    assert desk.state is not None
+    before = desk.state.sessions[1].sequence
+    desk.ask(between(1, 3))
+    desk.change((2, 50.0))
+    desk.take()
+    desk.say(Ack(before, 300, missing=True))
+    (frame,) = desk.frames()
+    (reply,) = [fact for fact in frame.facts if isinstance(fact, Reply)]
+    assert (frame.base, keys(reply), frame.as_of) == (before, [1, 3], desk.end)
+    desk.say(Ack(frame.sequence, 300))
+    desk.say(Ack(frame.sequence, 300, missing=True))
+    assert desk.frames() == []
+
+
+def test_a_cache_without_room_gets_labels_that_fit() -> None:
+    desk = Desk()
+    desk.label(between(2, 6), 1)
+    desk.take()
+    desk.say(GiveUp(desk.number, 0, plain_region(between(2, 3))))
+    desk.say(GiveUp(desk.number, 1, plain_region(between(2, 6))))
+    assert desk.asked == [], "under other labels, or without anything given up, nothing changes"
+    desk.say(GiveUp(desk.number, 1, plain_region(between(1, 3))))
+    (record,) = desk.asked
+    assert isinstance(record, Registered)
+    assert (record.number, record.epoch) == (desk.number, 2)
+    query = query_of(record.query or [])
+    assert query.region.equals(between(2, 3)), "giving up never pushes more"
+
+
+def test_what_was_asked_is_remembered() -> None:
+    desk = Desk()
+    desk.ask(between(1, 5))
+    desk.say(
+        Report(
+            (
+                Counted("items", plain_region(between(2, 3)), 7),
+                Counted("other", [], 3),
+                Counted("items", [[["price"]]], 1),
+            )
+        )
+    )
+    assert desk.state is not None
+    asked = desk.state.questions.asked[desk.number]
+    assert list(asked.recent) == [(between(1, 5), 1), (between(2, 3), 7)]
+    assert (asked.since, asked.home, asked.pulled) == (8, 7, 1)
+
+
+NONSENSE: tuple[Any, ...] = (
+    [[["price"]]],
+    [[["price", "interval", 2, 1, False]]],
+    [[["price", "interval", "a", 1, False, False]]],
+    [[["nothing", "missing"]]],
+    [[["grade", "interval", 1, 2, False, False]]],
+    [[["price", "circle", 1]]],
+    [[["price", "categories", [[1]], False]]],
+    [[["price", "categories", [], False]]],
+    [[["price", "missing"], ["price", "missing"]]],
+    [[[5, "missing"]]],
+)
+
+
+@pytest.mark.parametrize("region", NONSENSE, ids=str)
+def test_strange_regions_are_refused_and_nothing_else_happens(region: Any) -> None:
+    desk = Desk()
+    desk.say(Ask(1, "items", region))
+    (frame,) = desk.frames()
+    (fact,) = frame.facts
+    assert isinstance(fact, Unanswered)
+    desk.say(GiveUp(desk.number, 0, region))
+    desk.say(Report((Counted("items", region, 1),)))
+    assert desk.asked == []
+    desk.do(Tick())
+
+
+def test_strangers_have_limits() -> None:
+    desk = Desk(RULES, rows=9)
+    (fact,) = desk.ask(EVERYTHING).facts
+    assert isinstance(fact, Unanswered), "more rows than an answer may have"
+    (fact,) = [*desk.ask(between(0, 2), ref=2).facts]
+    assert isinstance(fact, Reply)
+    desk.say(Ask(3, "nowhere", []))
+    (frame,) = desk.frames()
+    assert isinstance(frame.facts[0], Unanswered)
+    desk.do(Blocked(1))
+    for ref in range(MOST_QUESTIONS + 10):
+        desk.say(Ask(ref, "items", []))
+    assert desk.state is not None
+    assert len(desk.state.sessions[1].questions) == MOST_QUESTIONS
