@@ -23,6 +23,8 @@ from slackwater.core.errors import SlackwaterError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from slackwater.client.cache.desk import CacheDesk
+
 T = TypeVar("T")
 
 
@@ -197,6 +199,11 @@ class SyncClient:
     def subscribe(self, sql: str) -> SyncSubscription:
         """Want a standing query."""
         return SyncSubscription(self._loop, self._loop.call(lambda: self._client.subscribe(sql)))
+
+    @property
+    def cache(self) -> "CacheDesk":
+        """The cache: `.map(table)`, `.counts`."""
+        return self._client.cache
 
     def subscriptions(self) -> list[Standing]:
         """The standing queries of the server."""

@@ -39,6 +39,8 @@ from slackwater.sql.nodes import ExplainOf
 from slackwater.sql.parse import write
 
 _MOST_REMEMBERED = 4_096
+_AGAIN = 10_000_000
+"""Microseconds until a cache that was refused, or has ended, is asked for again."""
 _TURN = 16
 """Answers at home after which others have their turn."""
 
@@ -81,7 +83,8 @@ class CacheDesk:
         self._clock = clock
         self._catalog: Catalog | None = None
         self._needed: dict[str, Needed | None] = {}
-        self._kept: dict[str, Subscription] = {}
+        self._kept: dict[str, tuple[Subscription, int]] = {}
+        """The caches that were asked for, and when."""
         self._copies: dict[int, Copy] = {}
         self._waiting: dict[int, asyncio.Future[tuple[int, pa.Table] | None]] = {}
         self._asked: dict[int, Questioned] = {}
@@ -101,7 +104,7 @@ class CacheDesk:
 
     async def completed(self, sql: str, found: Answer) -> Answer:
         """An answer of the server; to EXPLAIN the cache adds its own lines."""
-        if not isinstance(parse(sql).tree, ExplainOf):
+        if sql.lstrip()[:7].upper() != "EXPLAIN" or not isinstance(parse(sql).tree, ExplainOf):
             self.state.saw(found.as_of)
             return found
         own = await self.explained(sql)
@@ -239,9 +242,11 @@ class CacheDesk:
 
     def _begin(self, table: str) -> None:
         """Want the cache of a table, if that was not said yet or has ended."""
-        kept = self._kept.get(table)
-        if kept is None or (self._session.over is None and kept._last is not None):
-            self._kept[table] = self._session.subscribe(str(CacheText(self.cache.name, table, self.cache.rows)))
+        kept, begun = self._kept.get(table, (None, 0))
+        ended = kept is None or kept._last is not None
+        if ended and self._session.over is None and (kept is None or self._clock() > begun + _AGAIN):
+            wanted = self._session.subscribe(str(CacheText(self.cache.name, table, self.cache.rows)))
+            self._kept[table] = (wanted, self._clock())
 
     def _copy(self, table: str) -> Copy:
         own = self.state.cached(table)

@@ -91,13 +91,15 @@ class CacheState(ClientState):
 
     def cached(self, table: str) -> CachedTable | None:
         """What is held of a table."""
-        found = (one for one in self.held.values() if isinstance(one, CachedTable) and one.text.table == table)
-        return next(found, None)
+        for one in self.held.values():
+            if isinstance(one, CachedTable) and one.text.table == table and one.ended is None:
+                return one
+        return None
 
     def at_home(self, table: str, region: Region, after: int, now: int) -> int | None:
         """The position as of which the cache can answer for a region; None where it cannot."""
         own = self.cached(table)
-        if own is None or own.ended is not None or own.suspended is not None or own.description is None:
+        if own is None or own.suspended is not None or own.description is None:
             return None
         as_of, until = (self.as_of, self.until) if own.live else (own.as_of, own.until)
         if as_of is None or as_of < max(after, self.seen) or not self.lasts(until, now):
