@@ -159,9 +159,13 @@ async def test_what_is_not_pushed_is_asked_for_and_put_together(shared: ServerPr
             assert same(await made.ask(sql), await made.truth(sql)), sql
         # 21..25 without 22, all rows but 10..20 without 11, and 5..9: rows that are pushed are not sent again.
         assert counts["rows in replies"] - rows == 4 + (60 - 10) + 5
+        many = ", ".join(str(2 * number) for number in range(900))
+        sql = f"SELECT id FROM cars WHERE id IN ({many}) AND price IS NOT NULL"
+        assert same(await made.ask(sql), await made.truth(sql))
+        assert counts["left to the server"] == 1, "a region of many boxes does not fit into a message"
         sql = "SELECT make, SUM(price) FROM cars WHERE price > 5 GROUP BY make"
         assert same(await made.ask(sql), await made.truth(sql))
-        assert counts["left to the server"] == 1
+        assert counts["left to the server"] == 2
         with pytest.raises(SqlError):
             await made.ask("SELECT nonsense FROM cars")
 

@@ -41,6 +41,8 @@ from slackwater.sql.parse import write
 _MOST_REMEMBERED = 4_096
 _AGAIN = 10_000_000
 """Microseconds until a cache that was refused, or has ended, is asked for again."""
+_MOST_BOXES, _MOST_TEXT = 512, 16_384
+"""How much a question may say to be asked live, in one message; longer ones are for the server's evaluator."""
 _TURN = 16
 """Answers at home after which others have their turn."""
 
@@ -140,7 +142,8 @@ class CacheDesk:
             return found
         if not self._fits(tables):
             self._forget_tables()
-        if len(tables) == 1 and asked.rowwise and self._session.over is None:
+        small = len(asked.region.boxes) <= _MOST_BOXES and len(asked.query.text) <= _MOST_TEXT
+        if len(tables) == 1 and asked.rowwise and small and self._session.over is None:
             pulled = await self._ask(tables[0], asked.region, after)
             if pulled is not None:
                 return answer(evaluated(asked, {tables[0]: pulled[1]}), pulled[0])

@@ -47,6 +47,8 @@ MOST_REPORTED = 64
 """Regions that are counted in one report; the others wait for the next."""
 MOST_COUNTED = 4_096
 """Regions that are counted at all between two reports."""
+MOST_WRITTEN = 4_096
+"""Characters that a region takes to be written, if it is to be counted: a report has to fit into a message."""
 
 
 @dataclass(slots=True)
@@ -124,7 +126,8 @@ class CacheState(ClientState):
 
     def count(self, table: str, region: Region) -> None:
         """Have a question reported that no `Ask` has told the node of."""
-        if len(self.answered) < MOST_COUNTED or (table, region) in self.answered:
+        known = (table, region) in self.answered
+        if known or (len(self.answered) < MOST_COUNTED and len(str(region)) <= MOST_WRITTEN):
             self.answered[table, region] += 1
 
     def saw(self, position: int) -> None:
