@@ -24,6 +24,8 @@ from slackwater.client.answers import (
 from slackwater.client.bus import BusDialler
 from slackwater.client.failures import Refused
 from slackwater.client.ingesting import batches
+from slackwater.client.planned import LANE as PLANNED
+from slackwater.client.planned import Network
 from slackwater.client.rest import Rest, decoded
 from slackwater.client.session import Dialler, Session
 from slackwater.client.subscription import Subscription
@@ -55,6 +57,7 @@ class Client:
         self._rest: Rest | None = None
         self._sessions: dict[str | None, Session] = {}
         """One for each lane that was needed so far; None is the one that is asked first."""
+        self._network: Network | None = None
         self._name = secrets.token_hex(8)
         self._numbers: dict[str, int] = {}
         self._numbering = asyncio.Lock()
@@ -80,6 +83,8 @@ class Client:
 
     async def close(self) -> None:
         """End all subscriptions and close all connections."""
+        if self._network is not None:
+            await self._network.close()
         for session in self._sessions.values():
             await session.close()
         if self._rest is not None:
@@ -97,14 +102,21 @@ class Client:
         """The session for the queries of one host: each host stands at its own position."""
         session = self._sessions.get(host)
         if session is None:
-            carrier = self._transport or self._bus or WebSocketTransport(self._token)
             session = self._sessions[host] = Session(
-                self._addresses, carrier, random.random, lane=host, elsewhere=self._elsewhere
+                self._addresses, self._carrier(), random.random, lane=host, elsewhere=self._elsewhere
             )
         return session
 
+    def _carrier(self) -> Dialler:
+        return self._transport or self._bus or WebSocketTransport(self._token)
+
     def _elsewhere(self, subscription: Subscription, host: str) -> None:
-        self._lane(host).adopt(subscription)
+        if host == PLANNED:
+            if self._network is None:
+                self._network = Network(self._addresses, self._carrier, self._requests, self._elsewhere)
+            self._network.adopt(subscription)
+        else:
+            self._lane(host).adopt(subscription)
 
     async def subscriptions(self) -> list[Standing]:
         """The standing queries of the server."""

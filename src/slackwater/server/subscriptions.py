@@ -232,7 +232,7 @@ class Subscriptions:
             for session in kept.sessions.values():
                 session.forget(number)
                 for ref in sorted(session.references[number]):
-                    self._say(session, subscribed(ref, kept, self._engine.schema(kept.query.table)))
+                    self._say(session, self.subscribed(ref, kept))
                 self._answer(session, kept, self.whole(number, session.encoding))
             for session, subscription in self._waiting.served_by(kept.text, kept.name):
                 self._attach(session, subscription, kept)
@@ -241,6 +241,10 @@ class Subscriptions:
         for session, subscription in returning:
             if session.subscriptions.get(subscription.ref) is subscription:
                 self._find(session, subscription, None, now)
+
+    def subscribed(self, ref: int, kept: Kept) -> Fact:
+        """What a client is told about a subscription that it has."""
+        return subscribed(ref, kept, self._engine.schema(kept.query.table))
 
     def whole(self, number: int, encoding: Encoding) -> Iterator[Fact]:
         """All there is to say about a query: a value, or a snapshot and the rows that changed since it was made."""
@@ -368,7 +372,7 @@ class Subscriptions:
         session.references.setdefault(number, set()).add(subscription.ref)
         kept.sessions[session.connection] = session
         kept.idle_since = None
-        self._say(session, subscribed(subscription.ref, kept, self._engine.schema(kept.query.table)))
+        self._say(session, self.subscribed(subscription.ref, kept))
         self._answer(session, kept, facts)
 
     def _since(self, kept: Kept, held: int | None) -> list[Fact] | None:

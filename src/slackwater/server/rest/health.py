@@ -9,6 +9,7 @@ from slackwater.server.errors import Refusal
 from slackwater.server.rest.bodies import Health, Metrics, Ready, Upstreams
 from slackwater.server.rest.operation import JSON, Call, Operation, answered
 from slackwater.server.store import Scope
+from slackwater.server.upstreams import Offers
 
 _PAGE = 4096
 _STATM = Path("/proc/self/statm")
@@ -64,6 +65,11 @@ async def upstreams(call: Call) -> Response:
     return answered(Upstreams(call.node.upstreams()))
 
 
+async def offers(call: Call) -> Response:
+    """What can be planned over this node."""
+    return answered(call.node.offers())
+
+
 def _resident() -> int:
     return int(_STATM.read_text().split()[1]) * _PAGE if _STATM.exists() else 0
 
@@ -80,5 +86,14 @@ OPERATIONS = (
         upstreams,
         Scope.READ,
         {200: {JSON: Upstreams}},
+    ),
+    Operation(
+        "GET",
+        "/v1/offers",
+        "offers",
+        "The items that an aggregator holds and within what, and how often its queries had something to say.",
+        offers,
+        Scope.READ,
+        {200: {JSON: Offers}},
     ),
 )

@@ -1,0 +1,98 @@
+"""The lane of the queries that are planned: what a session is told there of a query is its plan.
+
+To sessions a plan is rows like any others, one for each part, under the epoch of the registration. So all that holds of
+sessions holds of plans: a frame is applied whole, a new epoch replaces everything, nothing goes back, and who comes
+later is told all. The bound in the description is that of the whole sum.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+from slackwater.core.errors import SchemaError
+from slackwater.core.hosts import HostKind
+from slackwater.core.query import Aggregate, StandingQuery
+from slackwater.core.schema import TableSchema
+from slackwater.core.types import Position
+from slackwater.dissemination.encoding import Encoding, encode_rows
+from slackwater.dissemination.messages import Fact, Snapshot, Subscribed, WireRow
+from slackwater.processing.base import Answer
+from slackwater.server.engine import NodeEngine
+from slackwater.server.lanes import Routing
+from slackwater.server.network.base import LivePlan
+from slackwater.server.queries import Kept
+from slackwater.server.state import ServerState
+from slackwater.server.subscriptions import Subscriptions
+
+PlanRows: TypeAlias = list[tuple[WireRow, WireRow]]
+"""The parts of a plan, each with its key."""
+
+COLUMNS = ("part", "aggregator", "nodes", "sql", "within", "floor", "messages")
+TYPES = ("BIGINT", "TEXT", "TEXT", "TEXT", "DOUBLE", "DOUBLE", "DOUBLE")
+KEY = ("part",)
+
+
+def plan_rows(plan: LivePlan | None, nodes_of: Callable[[str], tuple[str, ...]]) -> PlanRows:
+    """A plan as rows; the addresses of an aggregator stand in one text, apart by spaces, none for the node itself."""
+    rows: PlanRows = []
+    for place, part in enumerate(() if plan is None else plan.parts):
+        nodes = " ".join(nodes_of(part.aggregator))
+        rows.append(
+            ((place,), (place, part.aggregator, nodes, part.text, part.within, part.floor, part.messages)),
+        )
+    return rows
+
+
+class PlanSubscriptions(Subscriptions):
+    """Subscriptions to plans; `rows` says what the plan of a query is now."""
+
+    rows: Callable[[int], PlanRows]
+
+    def subscribed(self, ref: int, kept: Kept) -> Fact:
+        """A plan has columns, and the bound of the sum."""
+        assert isinstance(kept.query, Aggregate)
+        bound = kept.query.bound
+        return Subscribed(ref, kept.number, kept.epoch, COLUMNS, TYPES, KEY, bound.within, bound.fidelity)
+
+    def whole(self, number: int, encoding: Encoding) -> Iterator[Fact]:
+        """All parts."""
+        kept = self.queries.get(number)
+        assert kept is not None
+        rows = self.rows(number)
+        data, digest = encode_rows(rows, encoding)
+        yield Snapshot(number, kept.epoch, data, len(rows), digest)
+
+
+class PlanState(ServerState):
+    """The sessions of this lane."""
+
+    subscriptions: PlanSubscriptions
+    subscriptions_class = PlanSubscriptions
+
+
+class PlanLane:
+    """What the sessions ask of the engine: all registrations are known to that of the node, at whose position it is."""
+
+    def __init__(self, engine: NodeEngine, routing: Routing) -> None:
+        self._engine = engine
+        self._routing = routing
+
+    @property
+    def position(self) -> Position:
+        """Where the node stands."""
+        return self._engine.position
+
+    def bind(self, sql: str) -> tuple[StandingQuery, str, str | None]:
+        """A subscription's query, its text in normal form without the name, and its name where it has one."""
+        return self._routing.bind(sql, HostKind.NETWORK)
+
+    def elsewhere(self, name: str) -> HostKind | None:
+        """The host that has a name: nobody here has one."""
+        return self._routing.elsewhere(name, HostKind.NETWORK)
+
+    def schema(self, table: str) -> TableSchema:
+        """The table that a bound query reads."""
+        return self._engine.schema(table)
+
+    def answer(self, number: int) -> Answer:
+        """Nothing: plans are told, not answers."""
+        raise SchemaError(f"query {number} is planned; whoever asks for it is told its plan")
