@@ -1,6 +1,6 @@
 """The table, the subscriptions and the changes of the simulation."""
 
-from functools import cache
+from functools import lru_cache
 from random import Random
 
 from slackwater.core.query import StandingQuery
@@ -44,7 +44,7 @@ NAMED = f"SUBSCRIBE {NAME} AS SELECT SUM(price) FROM items WHERE stock < 6 WITHI
 _binder = Binder()
 
 
-@cache
+@lru_cache(maxsize=10_000)
 def bound(sql: str) -> tuple[StandingQuery, str, str | None]:
     """A subscription's query, normal form and name. Every run has the same table: no need to parse in each."""
     return _binder.bind(sql, {TABLE.name: TABLE})

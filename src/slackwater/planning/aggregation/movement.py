@@ -5,6 +5,7 @@ nothing to do with each other. When a part sends r times the messages that the m
 r^(1/p) times as much: then the model says what was counted. Everybody who plans over these items has the benefit.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
@@ -50,7 +51,10 @@ class Movement:
         return Dynamics(tuple(items), sumdiff * factors, similarity)
 
     def correct(self, column: Column, items: Iterable[str], counted: float, predicted: float) -> None:
-        """A part of these items has sent so many messages, where the model said so many."""
+        """A part of these items has sent so many messages, where the model said so many; nothing is learnt of a part
+        that is exact, of which the model says that they are without end."""
+        if not math.isfinite(predicted):
+            return
         ratio = min(max(counted / predicted if predicted > 0 else MOST, LEAST), MOST)
         for item in items:
             known = self._factors.get((column, item), 1.0)

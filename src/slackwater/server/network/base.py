@@ -15,8 +15,9 @@ Contract
 5.  The messages of each part are counted, at the aggregators, in windows. When the counts of the windows leave the
     prediction (`statistics.page_hinkley`), what was counted corrects what is believed of the items, and the query is
     planned anew: at most once in `windows_between`. A plan that would save little is not put in force.
-6.  What no aggregator holds is asked of the node itself, where that is allowed (`unheld`). Where there is no plan the
-    query is suspended, and the sentence says the tightest bound for which there is one.
+6.  What no aggregator holds, or none closely enough for the bound, is asked of the node itself, where that is allowed
+    (`unheld`). Where there is no plan the query is suspended, and the sentence says the tightest bound for which there
+    is one.
 """
 
 from collections.abc import Mapping
@@ -50,7 +51,7 @@ class NetworkRules:
     exact_items: int = 10
     """Queries of more items are planned by most-saved: the exact planner takes 3ⁿ steps."""
     unheld: bool = True
-    """Whether the node itself serves items that no aggregator holds."""
+    """Whether the node itself serves items that no aggregator holds, or none closely enough."""
     append_again: int = 5 * _SECOND
 
 

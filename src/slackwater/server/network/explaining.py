@@ -1,5 +1,7 @@
 """What `EXPLAIN` and `SHOW SUBSCRIPTIONS` tell of a planned query."""
 
+import math
+
 from slackwater.core.errors import Infeasible
 from slackwater.core.query import Aggregate
 from slackwater.server.network.base import LivePart, LivePlan
@@ -70,6 +72,6 @@ def figures_of(state: NetworkState, planned: Planned) -> PlannedFigures:
     )
 
 
-def _figure(number: float) -> float:
-    """A prediction in as many digits as it is worth."""
-    return float(f"{number:.4g}")
+def _figure(number: float) -> float | None:
+    """A prediction in as many digits as it is worth; None of a part that is exact, of which there is none."""
+    return float(f"{number:.4g}") if math.isfinite(number) else None

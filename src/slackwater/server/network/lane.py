@@ -5,6 +5,7 @@ sessions holds of plans: a frame is applied whole, a new epoch replaces everythi
 later is told all. The bound in the description is that of the whole sum.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
@@ -36,9 +37,9 @@ def plan_rows(plan: LivePlan | None, nodes_of: Callable[[str], tuple[str, ...]])
     rows: PlanRows = []
     for place, part in enumerate(() if plan is None else plan.parts):
         nodes = " ".join(nodes_of(part.aggregator))
-        rows.append(
-            ((place,), (place, part.aggregator, nodes, part.text, part.within, part.floor, part.messages)),
-        )
+        # A part that is exact sends every change: how many that are, the model cannot say.
+        expected = part.messages if math.isfinite(part.messages) else None
+        rows.append(((place,), (place, part.aggregator, nodes, part.text, part.within, part.floor, expected)))
     return rows
 
 

@@ -58,10 +58,9 @@ class Drafter:
         offers = [
             Offer(name, {item_name(key): some[key] for key in keys if key in some}) for name, some in held.items()
         ]
-        there = {item for offer in offers for item in offer.within}
-        missing = [item for item in asked.items if item not in there]
-        if missing and self._rules.unheld:
-            offers.append(Offer(HERE, dict.fromkeys(missing, 0.0)))
+        here = _for_the_node(asked, offers) if self._rules.unheld else []
+        if here:
+            offers.append(Offer(HERE, dict.fromkeys(here, 0.0)))
         dynamics = self.movement.dynamics(column_of(query), asked.items)
         return Problem(asked, tuple(offers), dynamics, self.movement.model)
 
@@ -81,9 +80,10 @@ class Drafter:
 
     def expected(self, part: LivePart) -> float:
         """Messages an hour that are expected of a part by what is believed now."""
-        asked = as_sum(part.query)
-        alone = SumQuery(asked.items, asked.weights, asked.within)
-        problem = Problem(alone, (), self.movement.dynamics(column_of(part.query), alone.items), self.movement.model)
+        # Whatever its bound: a part may be exact, and planners share out bounds above 0 only.
+        alone = as_sum(replace(part.query, bound=Bound(1.0)))
+        dynamics = self.movement.dynamics(column_of(part.query), alone.items)
+        problem = Problem(alone, (), dynamics, self.movement.model)
         return messages(self.movement.model, problem.amount(problem.whole), part.within)
 
     def _live(
@@ -114,6 +114,24 @@ class Drafter:
             part.floor,
             part.messages,
         )
+
+
+def _for_the_node(asked: SumQuery, offers: list[Offer]) -> list[str]:
+    """The items that the node itself has to serve: those that nobody holds, and where the others are held too loosely
+    for the bound, as few of them as will do, those that are most in the way first."""
+    closest: dict[str, Fraction] = {}
+    for item, weight in zip(asked.items, asked.weights, strict=True):
+        held = [offer.within[item] for offer in offers if item in offer.within]
+        if held:
+            closest[item] = abs(Fraction(weight)) * Fraction(min(held))
+    here = [item for item in asked.items if item not in closest]
+    over = sum(closest.values(), Fraction(0)) - Fraction(asked.within)
+    for item in sorted(closest, key=lambda one: -closest[one]):
+        if over <= 0:
+            break
+        here.append(item)
+        over -= closest[item]
+    return here
 
 
 def column_of(query: Aggregate) -> Column:

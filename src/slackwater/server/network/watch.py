@@ -5,6 +5,7 @@ numbers is counted. A process that began again counts from 0. A window in which 
 judged: then messages are missing from the count that were sent, or would have been.
 """
 
+import math
 from collections.abc import Sequence
 
 from slackwater.statistics.page_hinkley import PageHinkley, residual
@@ -50,7 +51,10 @@ class Watch:
             self.time += taken
             for place, fresh in enumerate(self._fresh):
                 self.counted[place] += fresh
-            self._test.add(residual(sum(self._fresh), sum(self.predicted) * taken / _HOUR))
+            predicted = sum(self.predicted) * taken / _HOUR
+            # Of a part that is exact nothing can be predicted.
+            if math.isfinite(predicted):
+                self._test.add(residual(sum(self._fresh), predicted))
         self._fresh = [0] * len(self.predicted)
         self._heard = [False] * len(self.predicted)
 
