@@ -17,7 +17,6 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from slackwater.client.events import Shown
-from slackwater.core.errors import Infeasible
 from slackwater.core.query import Aggregate
 from slackwater.lab.aggregator import SimulatedAggregator
 from slackwater.lab.invariants import Invariants, Program, Violation
@@ -157,13 +156,13 @@ class SumInvariants:
         shown = one.shown
         query = bound(one.sql)[0]
         assert isinstance(query, Aggregate)
-        try:
-            self._planner.planner.drafter.plan(planned_form(query), self._planner.planner.held(COLUMN))
-        except Infeasible as error:
+        planner = self._planner.planner
+        problem = planner.drafter.problem(planned_form(query), planner.held(COLUMN))
+        if problem.tightest > query.bound.within:
             told = one.plan.why
-            tightest = f"{error.tightest:g}" if math.isfinite(error.tightest) else "no aggregator offers"
+            tightest = f"{problem.tightest:g}" if math.isfinite(problem.tightest) else "no aggregator offers"
             if shown.certain or tightest not in told:
-                return f"{one.name}: cannot be kept within less than {error.tightest:g}, and says {told!r} ({shown})"
+                return f"{one.name}: cannot be kept within less than {problem.tightest:g}, and says {told!r} ({shown})"
             return None
         if not shown.certain:
             return f"{one.name} ({one.sql}) is not certain: {shown.why}"

@@ -7,7 +7,6 @@ from random import Random
 from slackwater.core.errors import Infeasible
 from slackwater.core.hosts import HostKind
 from slackwater.core.query import Aggregate, StandingQuery
-from slackwater.core.statement import Subscribe
 from slackwater.hosting.steps import Registration
 from slackwater.lab.aggregator import SimulatedAggregator
 from slackwater.lab.clock import Schedule
@@ -15,7 +14,7 @@ from slackwater.lab.host import PlainHost
 from slackwater.lab.network import Network
 from slackwater.lab.node import SimulatedNode
 from slackwater.lab.truth import Truth
-from slackwater.lab.workload import TABLE, LabEngine
+from slackwater.lab.workload import TABLE, LabEngine, written
 from slackwater.log.records import Registered
 from slackwater.planning.aggregation.movement import Movement
 from slackwater.processing.base import Notifications
@@ -33,7 +32,6 @@ from slackwater.server.network.lane import PlanRows, PlanState, plan_rows
 from slackwater.server.network.plannable import plannable
 from slackwater.server.network.state import NetworkState
 from slackwater.server.rules import Rules
-from slackwater.sql import Catalog, to_sql
 
 ASKED_EVERY = 200_000
 COLUMN = ("items", "price")
@@ -58,11 +56,6 @@ def planned_form(query: StandingQuery) -> Aggregate:
     found = plannable(query, TABLE)
     assert found is not None
     return found
-
-
-def text_of(query: Aggregate) -> str:
-    """A part as it is asked for."""
-    return to_sql(Subscribe(query), Catalog((TABLE,)))
 
 
 class SimulatedPlanner(SimulatedNode):
@@ -92,7 +85,7 @@ class SimulatedPlanner(SimulatedNode):
     def start(self) -> None:
         """Begin a life: what was believed of the items is forgotten, and so are the plans."""
         self.planner = self._planner_class(
-            [one.name for one in self._aggregators], self._network_rules, Movement(), text_of
+            [one.name for one in self._aggregators], self._network_rules, Movement(), written
         )
         super().start()
         assert isinstance(self.state, PlanState)
