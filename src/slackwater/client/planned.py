@@ -124,11 +124,13 @@ class Network:
         """End everything."""
         if self._reporting is not None:
             self._reporting.cancel()
-        for one in self._sums.values():
+            # A request under way has a socket to let go of.
+            await asyncio.gather(self._reporting, return_exceptions=True)
+        for number, one in list(self._sums.items()):
             subscription = one.subscription()
             if subscription is not None:
                 subscription._end(None)
-        self._sums.clear()
+            self.end(number)
         sessions = [*self._sessions.values(), *([] if self._plans is None else [self._plans])]
         for session in sessions:
             await session.close()
@@ -170,7 +172,7 @@ class PlannedSum:
 
     def close(self) -> None:
         """Let everything go."""
-        self.plan._desk.unsubscribe(self.plan.ref)
+        _let_go(self.plan)
         self.adding.parts.clear()
         for place in list(self._parts):
             self._drop(place)
@@ -238,7 +240,7 @@ class PlannedSum:
     def _drop(self, place: int) -> None:
         part, subscription = self._parts.pop(place)
         self._fresh.discard(place)
-        subscription._desk.unsubscribe(subscription.ref)
+        _let_go(subscription)
         self._network.unneeded(part.nodes)
 
     def _ask_again(self) -> None:
@@ -251,7 +253,7 @@ class PlannedSum:
         self._again.discard(place)
         if place in self._parts:
             part, subscription = self._parts[place]
-            subscription._desk.unsubscribe(subscription.ref)
+            _let_go(subscription)
             self._parts[place] = (part, self._network.session(part.nodes).subscribe(part.sql))
             self.look()
 
@@ -263,6 +265,13 @@ class PlannedSum:
             with contextlib.suppress(SlackwaterError):
                 path = f"/v1/subscriptions/{which[0]}/seen"
                 await rest.request("POST", path, content=msgspec.json.encode(body), safe=False, patience=1.0)
+
+
+def _let_go(subscription: Subscription) -> None:
+    """As `close` does: nobody waits for anything there."""
+    if subscription._last is None:
+        subscription._end(None)
+        subscription._desk.unsubscribe(subscription.ref)
 
 
 def _part(row: WireRow) -> Part:

@@ -161,6 +161,7 @@ class NetworkState:
         for one in self.aggregators.values():
             if one.usable and one.well is not None and now >= one.well + self.rules.lost_after:
                 one.lost = True
+                one.why = one.why or "it has not been heard of for a while"
                 self._version += 1
         out: list[Instruction] = []
         for query in self.queries.values():
