@@ -153,7 +153,7 @@ def on_spark(executors: int) -> dict[str, Any]:
         frame = session.createDataFrame(rows, spark_schema(QUERIES)).repartition(4 * executors).cache()
         frame.count()
         # Every executor loads the compiled loops before the clock runs.
-        plan_rows(frame.sample(0.01, seed=SEED), offers, dynamics, ScaleFreeCost(), Exact()).count()
+        plan_rows(frame.sample(0.01, SEED), offers, dynamics, ScaleFreeCost(), Exact()).count()
         started = time.perf_counter()
         parts = plan_rows(frame, offers, dynamics, ScaleFreeCost(), Exact()).cache()
         count = parts.count()

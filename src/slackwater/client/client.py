@@ -113,7 +113,10 @@ class Client:
     def _elsewhere(self, subscription: Subscription, host: str) -> None:
         if host == PLANNED:
             if self._network is None:
-                self._network = Network(self._addresses, self._carrier, self._requests, self._elsewhere)
+                # Aggregators are reached at their addresses, whatever carries what the server says.
+                direct = self._transport or WebSocketTransport(self._token)
+                carriers = (self._carrier(), direct)
+                self._network = Network(self._addresses, carriers, self._requests, self._elsewhere)
             self._network.adopt(subscription)
         else:
             self._lane(host).adopt(subscription)

@@ -33,17 +33,20 @@ _ASKED = 2
 
 
 class Network:
-    """All planned sums of one client."""
+    """All planned sums of one client.
+
+    `carriers`: to the node, and to aggregators. `back`: whom to give a sum that the node does not plan any more.
+    """
 
     def __init__(
         self,
         here: Sequence[Address],
-        dial: Callable[[], Dialler],
+        carriers: tuple[Dialler, Dialler],
         rest: Rest,
         back: Callable[[Subscription, str], None],
     ) -> None:
         self._here = here
-        self._dial = dial
+        self._carrier, self._direct = carriers
         self._rest = rest
         self._back = back
         self._plans: Session | None = None
@@ -69,7 +72,8 @@ class Network:
     def _session(self, where: Sequence[Address], lane: str | None, nodes: tuple[str, ...] | None) -> Session:
         elsewhere = self._redirected if lane == LANE else None
         heard = partial(self._heard, nodes)
-        return Session(where, self._dial(), random.random, lane=lane, elsewhere=elsewhere, heard=heard)
+        carrier = self._direct if nodes else self._carrier
+        return Session(where, carrier, random.random, lane=lane, elsewhere=elsewhere, heard=heard)
 
     def session(self, nodes: tuple[str, ...]) -> Session:
         """The session with an aggregator; without addresses, with the node that plans."""
