@@ -1,7 +1,11 @@
 """Parts added up: one plan at a time, complete before it is taken up, certain only as a whole."""
 
-from slackwater.client.adding import Adding, Ask, Drop, Part
+import pytest
+
+from slackwater.client.adding import Adding, Ask, Drop, Part, part_of
 from slackwater.client.events import Shown
+from slackwater.core.errors import ProtocolError
+from slackwater.dissemination.messages import WireRow
 
 
 def part(aggregator: str, sql: str = "", within: float = 1.0) -> Part:
@@ -109,3 +113,13 @@ def test_what_is_left_when_a_part_is_taken_away_is_not_shown_as_the_sum() -> Non
     del parts.shown[2]
     shown = adding.shown(parts, "")
     assert (shown.value, shown.positions, shown.certain) == (before.value, before.positions, False)
+
+
+def test_a_part_is_read_from_its_row_and_nonsense_is_refused() -> None:
+    row = (0, "near", "http://a:1 http://b:2", "SUBSCRIBE …", 2, 0.5, None)
+    assert part_of(row) == Part("near", ("http://a:1", "http://b:2"), "SUBSCRIBE …", 2.0)
+    assert part_of((1, "", "", "SUBSCRIBE …", 0.5)).nodes == ()
+    wrong: tuple[WireRow, ...] = ((), (0, "near"), (0, None, "", "SUBSCRIBE …", 1.0), (0, "near", "", "x", "1.0"))
+    for row_ in wrong:
+        with pytest.raises(ProtocolError, match="cannot be read"):
+            part_of(row_)

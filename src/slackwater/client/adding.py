@@ -24,6 +24,8 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from slackwater.client.events import Shown
+from slackwater.core.errors import ProtocolError
+from slackwater.dissemination.messages import WireRow
 
 Look: TypeAlias = Callable[[int], Shown]
 """What is shown of a part now, by its place."""
@@ -37,6 +39,15 @@ class Part:
     nodes: tuple[str, ...]
     sql: str
     within: float
+
+
+def part_of(row: WireRow) -> Part:
+    """A part as a node writes it into a row: place, aggregator, addresses apart by spaces, text, bound, and more."""
+    match row:
+        case (int(), str() as aggregator, str() as nodes, str() as sql, int() | float() as within, *_):
+            return Part(aggregator, tuple(nodes.split()), sql, float(within))
+        case _:
+            raise ProtocolError(f"a part of a plan cannot be read: {row!r:.200}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,14 +15,13 @@ from typing import Any
 
 import msgspec
 
-from slackwater.client.adding import Adding, Ask, Drop, Part, Step
+from slackwater.client.adding import Adding, Ask, Drop, Part, Step, part_of
 from slackwater.client.address import Address, addresses
 from slackwater.client.events import Changed, Shown
 from slackwater.client.rest import Rest
 from slackwater.client.session import Dialler, Session, Told, microseconds
 from slackwater.client.subscription import Subscription
-from slackwater.core.errors import SlackwaterError
-from slackwater.dissemination.messages import WireRow
+from slackwater.core.errors import ProtocolError, SlackwaterError
 
 LANE = "network"
 AGAIN_SECONDS = 1.0
@@ -52,6 +51,10 @@ class Network:
         self._plans: Session | None = None
         self._sessions: dict[tuple[str, ...], Session] = {}
         self._sums: dict[int, PlannedSum] = {}
+        self.owners: dict[tuple[tuple[str, ...] | None, int], int] = {}
+        """Whose part, or plan (without nodes), a subscription in a session is."""
+        self.watched: set[int] = set()
+        """Sums for which somebody waits."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self._numbers = 0
         self._reporting: asyncio.Task[None] | None = None
@@ -64,9 +67,12 @@ class Network:
             self._plans = self._session(self._here, LANE, None)
             self._reporting = self._loop.create_task(self._report())
         plan = self._plans.subscribe(subscription.sql)
+        self.owners[None, plan.ref] = self._numbers
         one = self._sums[self._numbers] = PlannedSum(self, self._numbers, subscription, plan)
         weakref.finalize(subscription, self._let_go, self._numbers).atexit = False
         subscription._move(one, self._numbers)
+        # Whoever waits for it waits here from now on.
+        self.watched.add(self._numbers)
         one.look()
 
     def _session(self, where: Sequence[Address], lane: str | None, nodes: tuple[str, ...] | None) -> Session:
@@ -78,7 +84,10 @@ class Network:
     def session(self, nodes: tuple[str, ...]) -> Session:
         """The session with an aggregator; without addresses, with the node that plans."""
         if nodes not in self._sessions:
-            where, lane = (addresses(nodes), None) if nodes else (self._here, "node")
+            try:
+                where, lane = (addresses(nodes), None) if nodes else (self._here, "node")
+            except ValueError as error:
+                raise ProtocolError(f"a plan names an aggregator that cannot be reached: {error}") from None
             self._sessions[nodes] = self._session(where, lane, nodes)
         return self._sessions[nodes]
 
@@ -95,8 +104,12 @@ class Network:
         task.add_done_callback(self._tasks.discard)
 
     def _heard(self, nodes: tuple[str, ...] | None, told: Sequence[Told]) -> None:
-        for one in list(self._sums.values()):
-            one.look(nodes, told)
+        """Something happened in a session: whom it concerns, and who is waited for, is looked at."""
+        concerned = {self.owners.get((nodes, one.ref)) for one in told} | self.watched
+        for number in concerned:
+            one = None if number is None else self._sums.get(number)
+            if one is not None:
+                one.look(nodes, told)
 
     def _redirected(self, plan: Subscription, host: str) -> None:
         """The node does not plan a query any more, and keeps it otherwise."""
@@ -168,7 +181,8 @@ class PlannedSum:
         return self.adding.shown(self._part, self.plan.why or "its plan is awaited")
 
     def watch(self, ref: int) -> None:
-        """Whoever waits is looked after with every event."""
+        """Somebody waits for something to happen to it."""
+        self._network.watched.add(self._number)
 
     def unsubscribe(self, ref: int) -> None:
         """It is not wanted any more."""
@@ -176,6 +190,8 @@ class PlannedSum:
 
     def close(self) -> None:
         """Let everything go."""
+        self._network.watched.discard(self._number)
+        self._network.owners.pop((None, self.plan.ref), None)
         _let_go(self.plan)
         self.adding.parts.clear()
         for place in list(self._parts):
@@ -208,7 +224,8 @@ class PlannedSum:
         if shown.positions is not None and (self._first or self._told != shown.value):
             self._told, self._first = shown.value, False
             subscription._changed(Changed(self._number, moved, shown.value))
-        subscription._look()
+        if not subscription._look():
+            self._network.watched.discard(self._number)
 
     def _count(self, nodes: tuple[str, ...] | None, told: Sequence[Told]) -> int:
         """Count what was told of the parts; returns as of which position, at its aggregator, one of them moved."""
@@ -227,7 +244,7 @@ class PlannedSum:
         plan = self.plan.shown
         if not plan.rows or plan.as_of is None or plan.query is None or plan.epoch is None:
             return
-        steps = self.adding.plan((plan.query, plan.epoch), plan.as_of, plan.bound, map(_part, plan.rows.values()))
+        steps = self.adding.plan((plan.query, plan.epoch), plan.as_of, plan.bound, map(part_of, plan.rows.values()))
         self._tally.planning += bool(steps)
         self._do(steps)
 
@@ -237,13 +254,19 @@ class PlannedSum:
             match step:
                 case Ask(place, part):
                     self._fresh.add(place)
-                    self._parts[place] = (part, self._network.session(part.nodes).subscribe(part.sql))
+                    self._ask(place, part)
                 case Drop(place):
                     self._drop(place)
+
+    def _ask(self, place: int, part: Part) -> None:
+        subscription = self._network.session(part.nodes).subscribe(part.sql)
+        self._network.owners[part.nodes, subscription.ref] = self._number
+        self._parts[place] = (part, subscription)
 
     def _drop(self, place: int) -> None:
         part, subscription = self._parts.pop(place)
         self._fresh.discard(place)
+        self._network.owners.pop((part.nodes, subscription.ref), None)
         _let_go(subscription)
         self._network.unneeded(part.nodes)
 
@@ -257,8 +280,9 @@ class PlannedSum:
         self._again.discard(place)
         if place in self._parts:
             part, subscription = self._parts[place]
+            self._network.owners.pop((part.nodes, subscription.ref), None)
             _let_go(subscription)
-            self._parts[place] = (part, self._network.session(part.nodes).subscribe(part.sql))
+            self._ask(place, part)
             self.look()
 
     async def report(self, rest: Rest) -> None:
@@ -276,12 +300,6 @@ def _let_go(subscription: Subscription) -> None:
     if subscription._last is None:
         subscription._end(None)
         subscription._desk.unsubscribe(subscription.ref)
-
-
-def _part(row: WireRow) -> Part:
-    """A part as the node writes it."""
-    _, aggregator, nodes, sql, within, *_ = row
-    return Part(str(aggregator), tuple(str(nodes).split()), str(sql), float(within or 0.0))
 
 
 class Tally:

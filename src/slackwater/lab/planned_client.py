@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from slackwater.client.adding import Adding, Ask, Drop, Part, Step
+from slackwater.client.adding import Adding, Ask, Drop, Part, Step, part_of
 from slackwater.client.events import Event, Shown, Unwanted
 from slackwater.client.state import ClientState
 from slackwater.dissemination.encoding import Encoding
@@ -117,10 +117,7 @@ class SimulatedSum:
         try:
             plan = self.plan
             if plan.rows and plan.as_of is not None and plan.query is not None and plan.epoch is not None:
-                parts = [
-                    Part(str(row[1]), tuple(str(row[2]).split()), str(row[3]), float(row[4] or 0.0))
-                    for row in plan.rows.values()
-                ]
+                parts = map(part_of, plan.rows.values())
                 self._do(self.adding.plan((plan.query, plan.epoch), plan.as_of, plan.bound, parts))
             before = self.adding.plans
             self._do(self.adding.look(self.part))

@@ -12,6 +12,7 @@ from slackwater.server.deployment import read_deployment
 from slackwater.server.network.configuration import read_network
 from slackwater.server.network.plannable import plannable
 from slackwater.server.network.watch import Watch
+from slackwater.statistics import Statistics, Ticks
 
 QUOTES = TableSchema(
     "quotes",
@@ -87,6 +88,22 @@ def test_a_network_is_read_from_its_file(tmp_path: Path) -> None:
         ("far", ("far",), None),
     ]
     assert (found.rules.window, found.rules.unheld, found.poll) == (2_000_000, False, 0.5)
+
+
+def test_what_was_learnt_is_where_planning_begins(tmp_path: Path) -> None:
+    statistics = Statistics("quotes", "price", period=1_000_000)
+    times = [second * 1_000_000 for second in range(4) for _ in range(2)]
+    statistics.update(Ticks.of(["IBM", "SAP"] * 4, times, [1.0, 9.0, 2.0, 7.0, 3.0, 5.0, 4.0, 3.0]))
+    (tmp_path / "learnt").mkdir()
+    statistics.write(tmp_path / "learnt" / "quotes.price.parquet")
+    Statistics("quotes", "volume").write(tmp_path / "learnt" / "quotes.volume.parquet")
+    file = tmp_path / "network.toml"
+    file.write_text('statistics = "learnt"\n[[aggregators]]\nname = "a"\nnodes = ["a"]\n')
+    found = read_network(file).movement.dynamics(("quotes", "price"), ("SAP", "IBM", "ORCL"))
+    assert found.sumdiff[0] == pytest.approx(2 * found.sumdiff[1])
+    assert found.sumdiff[2] == pytest.approx((found.sumdiff[0] + found.sumdiff[1]) / 2), "of which nothing is known"
+    assert found.similarity[0, 1] == pytest.approx(-1.0)
+    assert found.similarity[0, 2] == 0.0
 
 
 def test_the_aggregators_of_a_deployment_are_known_by_themselves(tmp_path: Path) -> None:

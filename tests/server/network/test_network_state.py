@@ -113,6 +113,17 @@ def test_an_aggregator_that_cannot_vouch_for_its_items_is_lost_too() -> None:
     assert keep_alive(state, 5 * SECOND, other) == [Replan(7, 1)]
 
 
+def test_an_aggregator_at_another_address_is_told_under_another_epoch() -> None:
+    state = network(one="ABC", two="AB")
+    state.registered(7, 0, query(), 0)
+    state.moved("two")
+    assert keep_alive(state, SECOND, "one", "two") == []
+    state.moved("one")
+    assert keep_alive(state, SECOND, "one", "two") == [Replan(7, 1)]
+    assert state.registered(7, 1, query(), 2 * SECOND) == []
+    assert keep_alive(state, 3 * SECOND, "one", "two") == []
+
+
 def test_a_lost_registration_is_asked_for_again_and_a_late_one_changes_nothing() -> None:
     state = network(one="ABC", two="AB", three="BC")
     state.registered(7, 0, query(), 0)

@@ -209,7 +209,9 @@ class NetworkDesk:
         known = tuple(url for url in urls if url is not None)
         if not known:
             raise _Absent(f"node {one.nodes[0]} is not there yet")
-        self._urls[one.name] = known
+        before, self._urls[one.name] = self._urls.get(one.name, known), known
+        if before != known:
+            self.state.moved(one.name)
         return known
 
 

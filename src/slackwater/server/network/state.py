@@ -59,6 +59,8 @@ class Planned:
     """How often another plan was put in force."""
     reviews: int = 0
     """How often it was planned anew because of counts, or because more can be used, whether or not that was better."""
+    moved: bool = False
+    """Whether an aggregator of its plan has another address than clients were told."""
     version: int = -1
     """Of what could be used when it was last planned."""
 
@@ -150,6 +152,12 @@ class NetworkState:
                 if part.aggregator == name and part.text in counts:
                     query.watch.saw(place, generation, counts[part.text])
 
+    def moved(self, name: str) -> None:
+        """An aggregator has another address: who has a plan that uses it needs one that says so."""
+        for query in self.queries.values():
+            if query.plan is not None and any(part.aggregator == name for part in query.plan.parts):
+                query.moved = True
+
     def silent(self, name: str, why: str, now: int) -> list[Instruction]:
         """An aggregator was asked and has not answered."""
         self.aggregators[name].why = why
@@ -233,7 +241,7 @@ class NetworkState:
 
     def _put_in_force(self, query: Planned, plan: LivePlan, now: int) -> list[Instruction]:
         query.replans += query.plan is not None
-        query.plan = plan
+        query.plan, query.moved = plan, False
         query.watch = Watch([part.messages for part in plan.parts], self.rules.window, now)
         resumed, query.suspended = query.suspended is not None, None
         return [Resume(query.number)] if resumed else []
@@ -248,7 +256,7 @@ class NetworkState:
                 query.coming = (epoch, plan, now)
                 out.append(Replan(query.number, epoch))
             return
-        if query.plan is None or not all(self._valid(part) for part in query.plan.parts):
+        if query.plan is None or query.moved or not all(self._valid(part) for part in query.plan.parts):
             if query.suspended is None or query.version != self._version:
                 found = self._planned(query, now, out)
                 if found is not None:
