@@ -125,7 +125,10 @@ class PlannedWorld:
 
     def _sum(self) -> str:
         """A sum of some items, from the tightest bound that all aggregators can have together to a loose one."""
-        keys = sorted(self.random.sample(range(1, 8), self.random.randint(2, 5)))
+        there = {int(str(item.key[0])) for one in self.aggregators.values() for item in one.items}
+        # What nobody holds can be had only where the nodes serve it.
+        pool = range(1, 8) if self.network_rules.unheld else sorted(there)
+        keys = sorted(self.random.sample(pool, min(self.random.randint(2, 5), len(pool))))
         weights = {key: self.random.choice(WEIGHTS) for key in keys}
         tightest = 0.0
         for key in keys:
