@@ -83,11 +83,12 @@ class Routing:
 
 
 class NodeLane:
-    """The engine of the queries that the node keeps itself, as its sessions see it."""
+    """The engine of the queries that the node keeps itself, or plans (`host`), as their sessions see it."""
 
-    def __init__(self, engine: NodeEngine, routing: Routing) -> None:
+    def __init__(self, engine: NodeEngine, routing: Routing, host: HostKind = HostKind.NODE) -> None:
         self._engine = engine
         self._routing = routing
+        self._host = host
 
     @property
     def position(self) -> Position:
@@ -96,11 +97,11 @@ class NodeLane:
 
     def bind(self, sql: str) -> tuple[StandingQuery, str, str | None]:
         """A subscription's query, its text in normal form without the name, and its name where it has one."""
-        return self._routing.bind(sql, HostKind.NODE)
+        return self._routing.bind(sql, self._host)
 
     def elsewhere(self, name: str) -> HostKind | None:
         """The host that has a name, if it is another one."""
-        return self._routing.elsewhere(name, HostKind.NODE)
+        return self._routing.elsewhere(name, self._host)
 
     def schema(self, table: str) -> TableSchema:
         """The table that a bound query reads."""

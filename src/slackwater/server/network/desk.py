@@ -33,11 +33,11 @@ from slackwater.server.events import (
     QueryUnregistered,
     Tick,
 )
-from slackwater.server.lanes import Routing
+from slackwater.server.lanes import NodeLane, Routing
 from slackwater.server.network.base import HERE, Heard, Instruction, Replan, Resume, Suspend
 from slackwater.server.network.configuration import KnownAggregator, NetworkSettings
 from slackwater.server.network.explaining import explained
-from slackwater.server.network.lane import PlanLane, PlanState, plan_rows
+from slackwater.server.network.lane import PlanState, plan_rows
 from slackwater.server.network.plannable import plannable
 from slackwater.server.network.state import NetworkState
 from slackwater.server.rules import Rules
@@ -82,7 +82,7 @@ class NetworkDesk:
         names = [one.name for one in settings.aggregators]
         self.state = NetworkState(names, settings.rules, settings.movement, self._text_of)
         routing.plans = self
-        state = PlanState(*who, replace(rules, host=HostKind.NETWORK), PlanLane(engine, routing))
+        state = PlanState(*who, replace(rules, host=HostKind.NETWORK), NodeLane(engine, routing, HostKind.NETWORK))
         state.subscriptions.rows = self._rows
         self.sessions = Sessions(state, append)
         self._urls: dict[str, tuple[str, ...]] = {}

@@ -9,16 +9,9 @@ import math
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from slackwater.core.errors import SchemaError
-from slackwater.core.hosts import HostKind
-from slackwater.core.query import Aggregate, StandingQuery
-from slackwater.core.schema import TableSchema
-from slackwater.core.types import Position
+from slackwater.core.query import Aggregate
 from slackwater.dissemination.encoding import Encoding, encode_rows
 from slackwater.dissemination.messages import Fact, Snapshot, Subscribed, WireRow
-from slackwater.processing.base import Answer
-from slackwater.server.engine import NodeEngine
-from slackwater.server.lanes import Routing
 from slackwater.server.network.base import LivePlan
 from slackwater.server.queries import Kept
 from slackwater.server.state import ServerState
@@ -68,32 +61,3 @@ class PlanState(ServerState):
 
     subscriptions: PlanSubscriptions
     subscriptions_class = PlanSubscriptions
-
-
-class PlanLane:
-    """What the sessions ask of the engine: all registrations are known to that of the node, at whose position it is."""
-
-    def __init__(self, engine: NodeEngine, routing: Routing) -> None:
-        self._engine = engine
-        self._routing = routing
-
-    @property
-    def position(self) -> Position:
-        """Where the node stands."""
-        return self._engine.position
-
-    def bind(self, sql: str) -> tuple[StandingQuery, str, str | None]:
-        """A subscription's query, its text in normal form without the name, and its name where it has one."""
-        return self._routing.bind(sql, HostKind.NETWORK)
-
-    def elsewhere(self, name: str) -> HostKind | None:
-        """The host that has a name: nobody here has one."""
-        return self._routing.elsewhere(name, HostKind.NETWORK)
-
-    def schema(self, table: str) -> TableSchema:
-        """The table that a bound query reads."""
-        return self._engine.schema(table)
-
-    def answer(self, number: int) -> Answer:
-        """Nothing: plans are told, not answers."""
-        raise SchemaError(f"query {number} is planned; whoever asks for it is told its plan")
