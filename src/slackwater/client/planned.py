@@ -84,10 +84,7 @@ class Network:
     def session(self, nodes: tuple[str, ...]) -> Session:
         """The session with an aggregator; without addresses, with the node that plans."""
         if nodes not in self._sessions:
-            try:
-                where, lane = (addresses(nodes), None) if nodes else (self._here, "node")
-            except ValueError as error:
-                raise ProtocolError(f"a plan names an aggregator that cannot be reached: {error}") from None
+            where, lane = (addresses(nodes), None) if nodes else (self._here, "node")
             self._sessions[nodes] = self._session(where, lane, nodes)
         return self._sessions[nodes]
 
@@ -244,7 +241,8 @@ class PlannedSum:
         plan = self.plan.shown
         if not plan.rows or plan.as_of is None or plan.query is None or plan.epoch is None:
             return
-        steps = self.adding.plan((plan.query, plan.epoch), plan.as_of, plan.bound, map(part_of, plan.rows.values()))
+        parts = [_checked(part_of(row)) for row in plan.rows.values()]
+        steps = self.adding.plan((plan.query, plan.epoch), plan.as_of, plan.bound, parts)
         self._tally.planning += bool(steps)
         self._do(steps)
 
@@ -293,6 +291,16 @@ class PlannedSum:
             with contextlib.suppress(SlackwaterError):
                 path = f"/v1/subscriptions/{which[0]}/seen"
                 await rest.request("POST", path, content=msgspec.json.encode(body), safe=False, patience=1.0)
+
+
+def _checked(part: Part) -> Part:
+    """A part whose aggregator has addresses that can be dialled; before anything is done about the plan."""
+    try:
+        if part.nodes:
+            addresses(part.nodes)
+    except ValueError as error:
+        raise ProtocolError(f"a plan names an aggregator that cannot be reached: {error}") from None
+    return part
 
 
 def _let_go(subscription: Subscription) -> None:
