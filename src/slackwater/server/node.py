@@ -227,19 +227,22 @@ class Node:
         listening = read_state(self.settings.folder.resolve().parent / name)
         return None if listening is None else listening.url
 
-    def offers(self) -> Offers:
-        """What can be planned over this node."""
+    def offers(self, counts: bool) -> Offers:
+        """What can be planned over this node, and how often each query that is kept here had something to say."""
         doubt, items = self.offered()
-        return Offers(self.settings.name, self.generation, doubt, items, self.said())
+        engine = self.engine
+        kept = [one for one in engine.registrations.values() if engine.keeps(one)] if counts else []
+        said = {one.text: engine.notified[one.number] for one in kept}
+        return Offers(self.settings.name, self.generation, doubt, items, said)
 
     def offered(self) -> tuple[str | None, list[OfferedItems]]:
         """The items that are held within bounds, and why they cannot be vouched for: a plain node holds none."""
         return None, []
 
-    def said(self) -> dict[str, int]:
-        """How often each query that is kept here had something to say, by its text."""
-        notified = self.engine.notified
-        return {one.text: notified[one.number] for one in self.engine.registrations.values() if self.engine.keeps(one)}
+    def said(self, text: str) -> int | None:
+        """How often a query that is kept here had something to say; None where it is not kept."""
+        kept = self.sessions.state.subscriptions.queries.with_text(text)
+        return None if kept is None else self.engine.notified[kept.number]
 
     def start(self, failed: Callable[[], None]) -> None:
         """Begin to work, on the running event loop; `failed` is called if the node cannot go on."""

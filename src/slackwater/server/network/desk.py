@@ -7,7 +7,7 @@ Everything that is decided is decided by `state`.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -55,8 +55,8 @@ class Around(Protocol):
 
     generation: int
 
-    def said(self) -> Mapping[str, int]:
-        """How often each query that is kept here had something to say."""
+    def said(self, text: str) -> int | None:
+        """How often a query that is kept here had something to say; None where it is not kept."""
         ...
 
 
@@ -184,19 +184,25 @@ class NetworkDesk:
     async def _look_on(self) -> None:
         while True:
             await asyncio.sleep(self.settings.poll)
-            self.state.counted(HERE, self._around.generation, self._around.said())
+            counts = {text: self._around.said(text) for text in self.state.parts_at(HERE)}
+            known = {text: count for text, count in counts.items() if count is not None}
+            self.state.counted(HERE, self._around.generation, known)
             self._do(self.state.tick(microseconds()))
 
     async def _ask(self, one: KnownAggregator) -> None:
         """Ask one aggregator again and again, at whichever of its addresses answers."""
         headers = {} if one.token is None else {"authorization": f"Bearer {one.token}"}
         timeout = httpx.Timeout(max(self.settings.poll, 0.5))
-        turn = 0
+        turn, counted = 0, 0
         async with httpx.AsyncClient(headers=headers, timeout=timeout) as http:
             while True:
                 try:
                     urls = self._addresses(one)
-                    offers = await _offers(http, urls[turn % len(urls)])
+                    # Counts may be long, and four times a window is often enough.
+                    counts = microseconds() >= counted + self.settings.rules.window // 4
+                    counts = counts and bool(self.state.parts_at(one.name))
+                    offers = await _offers(http, urls[turn % len(urls)], counts)
+                    counted = microseconds() if counts else counted
                     heard = Heard(offers.generation, _held(offers), offers.doubt, offers.notifications)
                     self._do(self.state.heard(one.name, heard, microseconds()))
                 except (httpx.HTTPError, msgspec.MsgspecError, _Absent) as error:
@@ -219,8 +225,8 @@ class _Absent(Exception):
     """A node that is known by name only has not begun yet."""
 
 
-async def _offers(http: httpx.AsyncClient, url: str) -> Offers:
-    answer = await http.get(f"{url}/v1/offers")
+async def _offers(http: httpx.AsyncClient, url: str, counts: bool) -> Offers:
+    answer = await http.get(f"{url}/v1/offers", params={"notifications": "true" if counts else "false"})
     answer.raise_for_status()
     if len(answer.content) > LARGEST_ANSWER:
         raise _Absent(f"{url} offers more than can be read")

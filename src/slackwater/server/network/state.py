@@ -158,6 +158,11 @@ class NetworkState:
             if query.plan is not None and any(part.aggregator == name for part in query.plan.parts):
                 query.moved = True
 
+    def parts_at(self, name: str) -> set[str]:
+        """The texts of the parts that an aggregator keeps, or the node itself."""
+        plans = [one.plan for one in self.queries.values() if one.plan is not None]
+        return {part.text for plan in plans for part in plan.parts if part.aggregator == name}
+
     def silent(self, name: str, why: str, now: int) -> list[Instruction]:
         """An aggregator was asked and has not answered."""
         self.aggregators[name].why = why

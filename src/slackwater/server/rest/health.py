@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from slackwater.server.errors import Refusal
 from slackwater.server.rest.bodies import Health, Metrics, Ready, Upstreams
-from slackwater.server.rest.operation import JSON, Call, Operation, answered
+from slackwater.server.rest.operation import JSON, Call, Operation, Parameter, answered, wrong
 from slackwater.server.store import Scope
 from slackwater.server.upstreams import Offers
 
@@ -67,7 +67,10 @@ async def upstreams(call: Call) -> Response:
 
 async def offers(call: Call) -> Response:
     """What can be planned over this node."""
-    return answered(call.node.offers())
+    counts = call.text("notifications", "false")
+    if counts not in ("true", "false"):
+        raise wrong("notifications must be true or false")
+    return answered(call.node.offers(counts == "true"))
 
 
 def _resident() -> int:
@@ -95,5 +98,10 @@ OPERATIONS = (
         offers,
         Scope.READ,
         {200: {JSON: Offers}},
+        parameters=(
+            Parameter(
+                "notifications", "Say also how often each query had something to say.", {"enum": ["true", "false"]}
+            ),
+        ),
     ),
 )
