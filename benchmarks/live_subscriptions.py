@@ -541,7 +541,7 @@ def main_over_nats(seconds: float) -> None:
 
 
 def _listening(server: ServerProcess) -> Any:
-    from slackwater.server.serving import read_state
+    from slackwater.server.listening import read_state
 
     return read_state(server.folder)
 

@@ -12,9 +12,9 @@ from fractions import Fraction
 from slackwater.aggregator.base import Item
 from slackwater.aggregator.floor import floor, in_words, rest
 from slackwater.aggregator.pulled import feed_of, kept_by_operators
-from slackwater.aggregator.reach import keys_in, may_hold
 from slackwater.core.errors import NotSupported
 from slackwater.core.query import Aggregate, AggregateFunction, Selection, StandingQuery
+from slackwater.core.reach import keys_in, may_hold
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Key
 
@@ -56,6 +56,11 @@ class Holdings:
         self._tables: dict[str, dict[str, dict[Key, Item]]] = {}
         for item in items:
             self._tables.setdefault(item.table, {}).setdefault(item.column, {})[item.key] = item
+
+    @property
+    def columns(self) -> dict[tuple[str, str], Mapping[Key, Item]]:
+        """The items that come from upstream, by table and column, and by key."""
+        return {(table, column): held for table, some in self._tables.items() for column, held in some.items()}
 
     def mirrored(self, table: str) -> bool:
         """Whether the rows of a table come from upstream."""

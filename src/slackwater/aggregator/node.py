@@ -32,8 +32,7 @@ from slackwater.core.schema import TableSchema
 from slackwater.hosting.said import write_whole
 from slackwater.server.events import Event, QueryRegistered, QueryUnregistered
 from slackwater.server.node import Node, NodeSettings
-from slackwater.server.serving import read_state
-from slackwater.server.upstreams import Upstream
+from slackwater.server.upstreams import OfferedItems, Upstream
 
 _report = logging.getLogger("slackwater.aggregator")
 TICK_SECONDS = 0.25
@@ -88,7 +87,7 @@ class AggregatorNode(Node):
         _keep_fed(settings.folder, holdings.fed | holdings.orphaned)
         self._held = {(item.table, item.key) for upstream in plan.upstreams for item in upstream.items}
         for upstream in plan.upstreams:
-            self._links[upstream.name] = UpstreamLink(self, upstream, self._state_of(upstream), self._beside)
+            self._links[upstream.name] = UpstreamLink(self, upstream, self._state_of(upstream), self.beside)
         for source in plan.sources:
             self._pollers[source.part.name] = PolledSource(self, source)
         for table, pulls in plan.pulled().items():
@@ -116,11 +115,6 @@ class AggregatorNode(Node):
             [row for row in stale if row not in self._held],
             patience=self.settings.rules.lease,
         )
-
-    def _beside(self, name: str) -> str | None:
-        """Where a node listens whose folder lies beside this one's."""
-        listening = read_state(Path(self.settings.folder).resolve().parent / name)
-        return None if listening is None else listening.url
 
     # ---- what links and pollers need
 
@@ -186,6 +180,15 @@ class AggregatorNode(Node):
             requests = sum(fetcher.requests for fetcher in puller.fetchers.values())
             found.append(Upstream(item[0], one.kind, state, why or "", one.since, one.items, None, requests))
         return found
+
+    def offered(self) -> tuple[str | None, list[OfferedItems]]:
+        """What is held of upstreams, and why one of them cannot be relied on."""
+        doubts = [why for link in self._links.values() if (why := link.state.doubt) is not None]
+        items = [
+            OfferedItems(*column, [list(key) for key in held], [item.within for item in held.values()])
+            for column, held in self.engine.holdings.columns.items()
+        ]
+        return (doubts[0] if doubts else None), items
 
     def start(self, failed: Callable[[], None]) -> None:
         """Begin to work, on the running event loop."""

@@ -11,8 +11,8 @@ import typer
 from slackwater.cli.output import AsJson, errors, need_node, plain
 
 if TYPE_CHECKING:
+    from slackwater.server.listening import Listening
     from slackwater.server.node import Node, NodeSettings
-    from slackwater.server.serving import Listening
 
 
 def aggregate(

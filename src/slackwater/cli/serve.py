@@ -14,7 +14,7 @@ from slackwater.core.errors import SlackwaterError
 from slackwater.core.hosts import HostKind, Placement
 
 if TYPE_CHECKING:
-    from slackwater.server.serving import Listening
+    from slackwater.server.listening import Listening
 
 
 def serve(
@@ -62,11 +62,16 @@ def serve(
             "--relabel", min=0, help="Questions of a client's cache after which its labels are planned anew; 0: never."
         ),
     ] = 200,
+    network: Annotated[
+        Path | None,
+        typer.Option("--network", help="Plan sums over these aggregators: a file of a network, or a deployment."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Serve until Ctrl-C or SIGTERM. Everything that was acknowledged survives whatever ends the process."""
     need_node()
     from slackwater.server.labelling import LabellingRules
+    from slackwater.server.network.configuration import read_network
     from slackwater.server.node import NodeSettings
     from slackwater.server.rules import Rules
     from slackwater.server.serving import Serving, report_to_stderr
@@ -87,6 +92,7 @@ def serve(
         spark=spark,
         placement=placement,
         labelling=LabellingRules(every=relabel),
+        network=None if network is None else read_network(network),
     )
 
     def announce(listening: "Listening") -> None:
@@ -135,7 +141,7 @@ def _placement(rules: list[str], default: HostKind) -> Placement:
     for rule in rules:
         which, _, host = rule.rpartition("=")
         kind, _, name = which.partition(":")
-        if host not in {*map(str, HostKind)} or (which and (kind not in ("table", "query") or not name)):
+        if host not in (HostKind.NODE, HostKind.SPARK) or (which and (kind not in ("table", "query") or not name)):
             raise SlackwaterError(f"--keep-on {rule}: write node, spark, table:NAME=node or query:NAME=spark")
         if not which:
             default = HostKind(host)

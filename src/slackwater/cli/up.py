@@ -80,7 +80,8 @@ def _roles(file: Path, base: Path, deployment: "Deployment") -> "list[Role]":
         spark = None
     hosts = _hosting(spark, base)
     log = deployment.server.log or str(server / "log")
-    roles = [_serving("server", server, deployment.server, *hosts)]
+    planning = [] if deployment.network is None else ["--network", str(file.resolve())]
+    roles = [_serving("server", server, deployment.server, *hosts, *planning)]
     roles += [_serving(name, base / name, part, "--follow", log, *hosts) for name, part in deployment.followers.items()]
     if spark is not None:
         need_spark()
@@ -147,8 +148,8 @@ def _aggregators(file: Path, base: Path, deployment: "Deployment") -> "list[Role
 
 def _listening(name: str, folder: Path, port: int, *words: str) -> "Role":
     """A process that says in its folder where it listens."""
-    from slackwater.server.serving import STATE_FILE as LISTENING_FILE
-    from slackwater.server.serving import read_state
+    from slackwater.server.listening import STATE_FILE as LISTENING_FILE
+    from slackwater.server.listening import read_state
     from slackwater.server.supervision import Role
 
     ports = {"port": port}
@@ -183,7 +184,7 @@ def run_feed(file: Annotated[Path, typer.Argument()], name: Annotated[str, typer
     need_node()
     from slackwater.server.deployment import read_deployment
     from slackwater.server.feeding import Feed
-    from slackwater.server.serving import read_state
+    from slackwater.server.listening import read_state
     from slackwater.sources import Pace, Replay
 
     deployment = read_deployment(file)

@@ -25,6 +25,8 @@ from slackwater.client.bus import BusDialler
 from slackwater.client.cache.settings import Cache
 from slackwater.client.failures import Refused
 from slackwater.client.ingesting import batches
+from slackwater.client.planned import LANE as PLANNED
+from slackwater.client.planned import Network
 from slackwater.client.rest import Rest, decoded
 from slackwater.client.session import Dialler, Session, microseconds
 from slackwater.client.subscription import Subscription
@@ -61,6 +63,7 @@ class Client:
         self._rest: Rest | None = None
         self._sessions: dict[str | None, Session] = {}
         """One for each lane that was needed so far; None is the one that is asked first."""
+        self._network: Network | None = None
         self._name = secrets.token_hex(8)
         self._numbers: dict[str, int] = {}
         self._numbering = asyncio.Lock()
@@ -91,6 +94,8 @@ class Client:
 
     async def close(self) -> None:
         """End all subscriptions and close all connections."""
+        if self._network is not None:
+            await self._network.close()
         for session in self._sessions.values():
             await session.close()
         if self._rest is not None:
@@ -108,9 +113,8 @@ class Client:
         """The session for the queries of one host: each host stands at its own position."""
         session = self._sessions.get(host)
         if session is None:
-            carrier = self._transport or self._bus or WebSocketTransport(self._token)
             session = self._sessions[host] = Session(
-                self._addresses, carrier, random.random, lane=host, elsewhere=self._elsewhere
+                self._addresses, self._carrier(), random.random, lane=host, elsewhere=self._elsewhere
             )
         return session
 
@@ -122,9 +126,13 @@ class Client:
             raise MissingPart('a cache needs pyarrow and duckdb: pip install "slackwater[cache]"') from error
         from slackwater.client.cache.state import CacheState
 
-        carrier = self._transport or self._bus or WebSocketTransport(self._token)
         session = self._sessions[None] = self._sessions["node"] = Session(
-            self._addresses, carrier, random.random, lane="node", elsewhere=self._elsewhere, make_state=CacheState
+            self._addresses,
+            self._carrier(),
+            random.random,
+            lane="node",
+            elsewhere=self._elsewhere,
+            make_state=CacheState,
         )
 
         async def tables() -> TablesBody:
@@ -141,8 +149,19 @@ class Client:
             raise SlackwaterError("there is no cache: slackwater.connect(url, cache=slackwater.Cache())")
         return self._desk
 
+    def _carrier(self) -> Dialler:
+        return self._transport or self._bus or WebSocketTransport(self._token)
+
     def _elsewhere(self, subscription: Subscription, host: str) -> None:
-        self._lane(host).adopt(subscription)
+        if host == PLANNED:
+            if self._network is None:
+                # Aggregators are reached at their addresses, whatever carries what the server says.
+                direct = self._transport or WebSocketTransport(self._token)
+                carriers = (self._carrier(), direct)
+                self._network = Network(self._addresses, carriers, self._requests, self._elsewhere)
+            self._network.adopt(subscription)
+        else:
+            self._lane(host).adopt(subscription)
 
     async def subscriptions(self) -> list[Standing]:
         """The standing queries of the server."""

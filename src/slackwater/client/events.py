@@ -169,6 +169,9 @@ class Shown:
     While `certain`, |value − truth at `as_of`| ≤ `bound`, and rows are those of `as_of`, which is no earlier than
     where the node stood one lease ago. When not certain, `why` says so in a sentence; value and rows are still those
     of `as_of`. `value` is a number, or None where it is rows, or over nothing, or has not come yet (`as_of` is None).
+
+    A sum that is kept in parts (`client.adding`) has no single position: `as_of` is None, and `positions` are the
+    aggregators of its parts, each with the position, in its own log, as of which its part is shown.
     """
 
     value: float | None
@@ -180,3 +183,9 @@ class Shown:
     why: str
     query: int | None = None
     epoch: int | None = None
+    positions: tuple[tuple[str, int], ...] | None = None
+
+    @property
+    def come(self) -> bool:
+        """Whether there is an answer."""
+        return self.as_of is not None or self.positions is not None

@@ -6,7 +6,7 @@ It sees the state and not the backlog, and what waits for it is never more than 
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
@@ -39,7 +39,8 @@ class Desk(Protocol):
 class Change:
     """What is another since the last change: the value of a number, or rows that entered, changed and left.
 
-    `upserts` are rows and `deletes` the keys of rows, by column names. `as_of` is the position at which it is right.
+    `upserts` are rows and `deletes` the keys of rows, by column names. `as_of` is the position at which it is right; of
+    a sum that is kept in parts, the position of the part that moved, in the log of its aggregator.
     """
 
     as_of: int
@@ -102,7 +103,10 @@ class Subscription:
 
     @property
     def as_of(self) -> int | None:
-        """The position of the log at which all this is right; None before anything has come. It never goes back."""
+        """The position of the log at which all this is right; None before anything has come. It never goes back.
+
+        None also of a sum that is kept in parts at several aggregators: `shown.positions` has theirs.
+        """
         return self.shown.as_of
 
     @property
@@ -153,11 +157,14 @@ class Subscription:
 
     async def ready(self, timeout: float | None = None) -> Self:
         """Wait for the first answer."""
-        await self.wait_until(lambda shown: shown.as_of is not None, timeout)
+        await self.wait_until(lambda shown: shown.come, timeout)
         return self
 
     async def reached(self, position: int, timeout: float | None = None) -> Shown:
-        """Wait until what is shown is right as of a position, such as the one a receipt names."""
+        """Wait until what is shown is right as of a position, such as the one a receipt names.
+
+        Not for a sum that is kept in parts at aggregators, which have positions of their own.
+        """
         return await self.wait_until(lambda shown: shown.as_of is not None and shown.as_of >= position, timeout)
 
     async def wait_until(self, condition: Callable[[Shown], bool], timeout: float | None = None) -> Shown:
@@ -212,17 +219,8 @@ class Subscription:
             self._look()
             shown = self._desk.shown(self._ref)
             why = "it was closed" if error is None else str(error)
-            self._last = Shown(
-                shown.value,
-                None if shown.rows is None else dict(shown.rows),
-                shown.bound,
-                shown.fidelity,
-                shown.as_of,
-                False,
-                why,
-                shown.query,
-                shown.epoch,
-            )
+            rows = None if shown.rows is None else dict(shown.rows)
+            self._last = replace(shown, rows=rows, certain=False, why=why)
             self._over, self._closed = error, True
             self._news.set()
             self._look()

@@ -1,8 +1,10 @@
-"""Which host keeps a standing query: a node by itself, or Spark's executors."""
+"""Which host keeps a standing query: a node by itself, Spark's executors, or aggregators in parts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+
+from slackwater.core.errors import SlackwaterError
 
 
 class HostKind(StrEnum):
@@ -12,6 +14,8 @@ class HostKind(StrEnum):
     """In the process that serves: the lowest latency, one core."""
     SPARK = "spark"
     """On Spark's executors: as many cores as there are, a micro-batch of latency."""
+    NETWORK = "network"
+    """At aggregators, in parts that the client adds up; the node only plans. Nobody is placed here by a rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,10 @@ class Placement:
     queries: Mapping[str, HostKind] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if HostKind.NETWORK in {self.default, *self.tables.values(), *self.queries.values()}:
+            raise SlackwaterError(
+                "who keeps new queries is node or spark; which of them go to a network of aggregators is planned"
+            )
         for rule in ("tables", "queries"):
             object.__setattr__(self, rule, {name.lower(): kind for name, kind in getattr(self, rule).items()})
 

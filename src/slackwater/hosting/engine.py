@@ -94,6 +94,8 @@ class QueryEngine:
         self._standing = Registrations()
         self.changed: set[int] = set()
         """Registrations that came, changed or went, whoever keeps them, since somebody last looked."""
+        self.planned: set[int] = set()
+        """The same of those that are planned over a network, since whoever plans them last looked."""
         self.applied_rows = 0
         self._binder = Binder()
 
@@ -257,10 +259,15 @@ class QueryEngine:
             self._pass_over(entry.end)
             return
         self._standing.add(one, query)
-        self.changed.add(number)
+        self._note(one)
         made.size += 1
         if self.keeps(one):
             made.registered.append((one, query))
+
+    def _note(self, one: Registration) -> None:
+        self.changed.add(one.number)
+        if one.host is HostKind.NETWORK:
+            self.planned.add(one.number)
 
     def held(self, query: StandingQuery) -> StandingQuery:
         """The query as the operators keep it: as it was asked, unless a host needs some of the bound for itself."""
@@ -270,7 +277,7 @@ class QueryEngine:
         known = self._standing.pop(number)
         self.host.unregister(number, end)
         if known is not None:
-            self.changed.add(number)
+            self._note(known)
             made.size += 1
             if self.keeps(known):
                 made.unregistered.append(known)

@@ -8,7 +8,7 @@ can be simulated. Some worlds have the real one: see `workload.engine`.
 import math
 import pickle
 from dataclasses import dataclass, field
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -211,7 +211,7 @@ def _gives(query: StandingQuery, schema: TableSchema, key: Key, row: Row) -> tup
     return (query.scale * (1.0 if factors is None else factors[key]) * float(value),)
 
 
-@cache
+@lru_cache(maxsize=10_000)
 def _layout(table: TableSchema) -> pa.Schema:
     return pa.schema([arrow_field(column) for column in table.columns])
 

@@ -12,7 +12,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
+from functools import lru_cache
 
 from slackwater.client.events import Certainty, Changed, Described, Ended, Shown
 from slackwater.client.held import Held
@@ -198,7 +198,7 @@ class Invariants:
             raise Violation(f"{where}: told {program.values.get(ref)} and shows {shown.value}")
 
 
-@cache
+@lru_cache(maxsize=10_000)
 def _question(query: StandingQuery) -> StandingQuery:
     """A query without its bound, which a plan may change."""
     return query if isinstance(query, Selection) else replace(query, bound=EXACT)

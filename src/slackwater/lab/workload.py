@@ -1,17 +1,19 @@
 """The table, the subscriptions and the changes of the simulation."""
 
-from functools import cache
+from functools import lru_cache
 from random import Random
 
 from slackwater.core.labels import cache_text
 from slackwater.core.query import Selection, StandingQuery
 from slackwater.core.region import NOTHING
 from slackwater.core.schema import Column, TableSchema
+from slackwater.core.statement import Subscribe
 from slackwater.core.types import DataType, Instant
 from slackwater.core.update import Operation, Origin, Update
 from slackwater.hosting.standing import Binder
 from slackwater.lab.host import PlainHost
 from slackwater.server.engine import NodeEngine
+from slackwater.sql import Catalog, to_sql
 
 TABLE = TableSchema(
     "items",
@@ -44,15 +46,34 @@ NAME = "watched"
 NAMED = f"SUBSCRIBE {NAME} AS SELECT SUM(price) FROM items WHERE stock < 6 WITHIN 5"
 
 _binder = Binder()
+_written: dict[str, StandingQuery] = {}
+"""Queries that were written as texts: reading them again gives them back, so it is not done here."""
+_MOST_WRITTEN = 20_000
 
 
-@cache
+@lru_cache(maxsize=10_000)
+def _read(sql: str) -> tuple[StandingQuery, str, str | None]:
+    return _binder.bind(sql, {TABLE.name: TABLE})
+
+
 def bound(sql: str) -> tuple[StandingQuery, str, str | None]:
     """A subscription's query, normal form and name. Every run has the same table: no need to parse in each."""
     text = cache_text(sql)
     if text is not None:
         return Selection(TABLE.name, tuple(column.name for column in TABLE.columns), NOTHING), str(text), None
-    return _binder.bind(sql, {TABLE.name: TABLE})
+    query = _written.get(sql)
+    return _read(sql) if query is None else (query, sql, None)
+
+
+@lru_cache(maxsize=10_000)
+def written(query: StandingQuery) -> str:
+    """A query as a text in normal form."""
+    if len(_written) > _MOST_WRITTEN:
+        _written.clear()
+        written.cache_clear()
+    text = to_sql(Subscribe(query), Catalog((TABLE,)))
+    _written[text] = query
+    return text
 
 
 class LabEngine(NodeEngine):

@@ -11,6 +11,8 @@ port = 8401
 [aggregators.near]               # nodes that hold items of others, see aggregator.configuration
 port = 8402
 
+[network]                        # the server plans sums over the aggregators, see server.network.configuration
+
 [pipeline]                       # Spark: latest, history, quarantine
 out = "kept"
 
@@ -24,7 +26,7 @@ rate = 1000
 
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -89,6 +91,15 @@ class FeedPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     speed: Above = 1.0
 
 
+class NetworkPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How sums are planned over aggregators; times in seconds. `statistics`: what `slackwater learn` has written."""
+
+    window: Annotated[float, Meta(ge=0.1, le=86_400)] = 60.0
+    lost_after: Annotated[float, Meta(ge=0.1, le=86_400)] = 5.0
+    statistics: str | None = None
+    unheld: Literal["node", "nobody"] = "node"
+
+
 class Deployment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Everything that `slackwater up` runs."""
 
@@ -98,6 +109,7 @@ class Deployment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     pipeline: PipelinePart | None = None
     spark: SparkPart | None = None
     feeds: dict[str, FeedPart] = {}
+    network: NetworkPart | None = None
     aggregators: dict[str, dict[str, Any]] = {}
     """What stands in them is checked by `aggregator.configuration`."""
 
@@ -132,6 +144,8 @@ def read_deployment(path: Path) -> Deployment:
         raise SlackwaterError(f"{path}: a follower follows the log of the server; only [server] has a log")
     if deployment.server.log is not None and deployment.pipeline is not None:
         raise SlackwaterError(f"{path}: the pipeline reads a log in files; leave out log of [server], or [pipeline]")
+    if deployment.network is not None and not deployment.aggregators:
+        raise SlackwaterError(f"{path}: a network is made of aggregators: add one, or leave out [network]")
     for name, feed in deployment.feeds.items():
         if (feed.generator is None) == (feed.file is None):
             raise SlackwaterError(f"{path}: feed {name} needs a generator or a file, and only one of them")

@@ -6,6 +6,7 @@ who asks in it for a query of another is told where to ask.
 """
 
 from collections.abc import Mapping
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -22,18 +23,40 @@ from slackwater.server.engine import NodeEngine
 from slackwater.server.events import Elsewhere
 
 
+class Plans(Protocol):
+    """Says which queries are planned over a network of aggregators."""
+
+    def takes(self, query: StandingQuery) -> bool:
+        """Whether a query is better planned than kept here."""
+        ...
+
+    def could_take(self, query: StandingQuery) -> bool:
+        """Whether it can be planned at all."""
+        ...
+
+
 class Routing:
     """Texts to queries, and queries to hosts. All registrations are known to the engine of the node."""
 
-    def __init__(self, engine: NodeEngine, placement: Placement, lanes: frozenset[HostKind]) -> None:
+    def __init__(
+        self, engine: NodeEngine, placement: Placement, lanes: frozenset[HostKind], plans: Plans | None = None
+    ) -> None:
         self._engine = engine
         self.placement = placement
         self._lanes = lanes
+        self.plans = plans
 
     def host_of(self, query: StandingQuery, name: str | None) -> HostKind:
-        """Who keeps a query, or would: whoever has its name, else whoever the rule says."""
+        """Who keeps a query, or would: whoever has its name, else a network that takes it, else whoever the rule says.
+
+        A query with a name is kept also while nobody listens, so there is nobody to add parts up: it is not planned.
+        """
         known = None if name is None else self._engine.named(name)
-        return self.placement.of(query.table, name) if known is None else known.host
+        if known is not None:
+            return known.host
+        if name is None and self.plans is not None and self.plans.takes(query):
+            return HostKind.NETWORK
+        return self.placement.of(query.table, name)
 
     def bind(self, sql: str, lane: HostKind) -> tuple[StandingQuery, str, str | None]:
         """What a text means to a lane; `Elsewhere` where it is for another."""
@@ -41,6 +64,9 @@ class Routing:
         if known is not None and known.host is not lane:
             raise self._to(known.host)
         query, text, name = self._engine.bind(sql)
+        if lane is HostKind.NETWORK and name is None and self.plans is not None and self.plans.could_take(query):
+            # Who comes back may be here before the aggregators have been heard of.
+            return query, text, name
         # A client's cache asks questions too, and those are for the node.
         host = HostKind.NODE if cache_text(text) is not None else self.host_of(query, name)
         if host is not lane:
@@ -62,11 +88,12 @@ class Routing:
 
 
 class NodeLane:
-    """The engine of the queries that the node keeps itself, as its sessions see it."""
+    """The engine of the queries that the node keeps itself, or plans (`host`), as their sessions see it."""
 
-    def __init__(self, engine: NodeEngine, routing: Routing) -> None:
+    def __init__(self, engine: NodeEngine, routing: Routing, host: HostKind = HostKind.NODE) -> None:
         self._engine = engine
         self._routing = routing
+        self._host = host
 
     @property
     def position(self) -> Position:
@@ -75,11 +102,11 @@ class NodeLane:
 
     def bind(self, sql: str) -> tuple[StandingQuery, str, str | None]:
         """A subscription's query, its text in normal form without the name, and its name where it has one."""
-        return self._routing.bind(sql, HostKind.NODE)
+        return self._routing.bind(sql, self._host)
 
     def elsewhere(self, name: str) -> HostKind | None:
         """The host that has a name, if it is another one."""
-        return self._routing.elsewhere(name, HostKind.NODE)
+        return self._routing.elsewhere(name, self._host)
 
     def schema(self, table: str) -> TableSchema:
         """The table that a bound query reads."""

@@ -32,13 +32,16 @@ from slackwater.server.events import Append, Applied, Doubted, Event, Tick
 from slackwater.server.labelling import Labelling, LabellingRules
 from slackwater.server.lanes import NodeLane, Routing
 from slackwater.server.limits import ServerLimits
+from slackwater.server.listening import read_state
+from slackwater.server.network.configuration import NetworkSettings
+from slackwater.server.network.desk import NetworkDesk
 from slackwater.server.rates import Rates
 from slackwater.server.rules import Rules
 from slackwater.server.sessions import Sessions
 from slackwater.server.spark_lane import SparkLane
 from slackwater.server.state import ServerState
 from slackwater.server.store import STORE_FILE, Store
-from slackwater.server.upstreams import Upstream
+from slackwater.server.upstreams import OfferedItems, Offers, Upstream
 from slackwater.server.writing import Change, Result, Target, WriteQueue
 from slackwater.wallclock import WallClock
 
@@ -75,10 +78,16 @@ class NodeSettings:
     """The folder in which a Spark host says what the queries that it keeps have to say."""
     placement: Placement = field(default_factory=Placement)
     labelling: LabellingRules = field(default_factory=LabellingRules)
+    network: NetworkSettings | None = None
+    """The aggregators over which sums are planned."""
 
     def __post_init__(self) -> None:
         if self.spark is None and HostKind.SPARK in self.placement.kinds:
             raise SlackwaterError("queries are to be kept by Spark, but no Spark host was named")
+        if self.network is not None and self.follow is not None:
+            raise SlackwaterError(
+                "a node that follows a log does not plan: name the network to the node that writes it"
+            )
 
     @property
     def log(self) -> Path | str:
@@ -121,7 +130,8 @@ class Node:
         except BaseException:
             self.log.close()
             raise
-        hosts = {HostKind.NODE} if settings.spark is None else {HostKind.NODE, HostKind.SPARK}
+        hosts = {HostKind.NODE} | ({HostKind.SPARK} if settings.spark is not None else set())
+        hosts |= {HostKind.NETWORK} if settings.network is not None else set()
         self.routing = Routing(self.engine, settings.placement, frozenset(hosts))
         lane = NodeLane(self.engine, self.routing)
         self.sessions = Sessions(ServerState(settings.name, self.generation, settings.rules, lane), self._append)
@@ -133,6 +143,12 @@ class Node:
             self.spark = SparkLane(settings.spark, *who, rules, self.routing, append, lambda: self.engine.position)
             self.lanes[HostKind.SPARK] = self.spark.sessions
         self.labelling = Labelling(self, settings.labelling)
+        self.network: NetworkDesk | None = None
+        if settings.network is not None:
+            who = (settings.name, self.generation)
+            around = (self, self.engine, self.routing, who, settings.rules, self._append, self.beside)
+            self.network = NetworkDesk(settings.network, *around)
+            self.lanes[HostKind.NETWORK] = self.network.sessions
         self.failure: BaseException | None = None
         self._writing: WriteQueue | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -209,6 +225,28 @@ class Node:
         """Where the rows of this node come from, if not from those who send them."""
         return []
 
+    def beside(self, name: str) -> str | None:
+        """Where a node listens whose folder lies beside this one's."""
+        listening = read_state(self.settings.folder.resolve().parent / name)
+        return None if listening is None else listening.url
+
+    def offers(self, counts: bool) -> Offers:
+        """What can be planned over this node, and how often each query that is kept here had something to say."""
+        doubt, items = self.offered()
+        engine = self.engine
+        kept = [one for one in engine.registrations.values() if engine.keeps(one)] if counts else []
+        said = {one.text: engine.notified[one.number] for one in kept}
+        return Offers(self.settings.name, self.generation, doubt, items, said)
+
+    def offered(self) -> tuple[str | None, list[OfferedItems]]:
+        """The items that are held within bounds, and why they cannot be vouched for: a plain node holds none."""
+        return None, []
+
+    def said(self, text: str) -> int | None:
+        """How often a query that is kept here had something to say; None where it is not kept."""
+        kept = self.sessions.state.subscriptions.queries.with_text(text)
+        return None if kept is None else self.engine.notified[kept.number]
+
     def start(self, failed: Callable[[], None]) -> None:
         """Begin to work, on the running event loop; `failed` is called if the node cannot go on."""
         for event in self.engine.registered():
@@ -219,6 +257,9 @@ class Node:
             self.spark.start()
             work += self.spark.work()
         work.append(self.labelling.run())
+        if self.network is not None:
+            self.network.start()
+            work += self.network.work()
         if self.writable:
             pending, memory = self.settings.limits.pending_rows, self.settings.memory
             self._writing = WriteQueue(self.log, self.clock, memory, pending, self._more.set)
@@ -365,6 +406,8 @@ class Node:
     def _told(self, events: list[Event]) -> None:
         for event in events:
             self.sessions.handle(event)
+        if self.network is not None:
+            self.network.followed()
         position = self.engine.position
         for at, waiting in self._reached:
             if at <= position and not waiting.done():
@@ -398,6 +441,9 @@ class Node:
         """Whether the log says this already, and only the host of the query has yet to say so."""
         if isinstance(record, Unregistered):
             return record.number not in self.engine.registrations
+        if record.number is not None:
+            known = self.engine.registrations.get(record.number)
+            return known is None or known.epoch >= record.epoch
         host = HostKind(record.host)
         return host is not HostKind.NODE and self.engine.has(host, record.text, record.name)
 

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import IO, Self
 
 from slackwater.core.errors import SlackwaterError
-from slackwater.server.serving import STATE_FILE, Listening, read_state
+from slackwater.server.listening import STATE_FILE, Listening, read_state
 
 START_SECONDS = 60.0
 STOP_SECONDS = 20.0

@@ -21,30 +21,14 @@ from slackwater.log import open_log
 from slackwater.server.access import is_loopback
 from slackwater.server.app import make_app
 from slackwater.server.bus import check_bus, on_bus
+from slackwater.server.listening import STATE_FILE, Listening
 from slackwater.server.live import Live
 from slackwater.server.node import Node, NodeSettings
 from slackwater.server.store import STORE_FILE, Store
 
-STATE_FILE = "server.json"
 _BACKLOG = 4_096
 _GRACEFUL_SECONDS = 5
 _PATIENCE = 30.0
-
-
-class Listening(msgspec.Struct, frozen=True):
-    """Where a server listens; written into its folder once it does."""
-
-    host: str
-    port: int
-    pid: int
-    node: str
-    generation: int
-
-    @property
-    def url(self) -> str:
-        """The address for programs."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,14 +196,6 @@ def write_state(path: Path, listening: Listening) -> None:
     draft = path.with_name(path.name + ".new")
     draft.write_bytes(msgspec.json.encode(listening) + b"\n")
     draft.replace(path)
-
-
-def read_state(folder: Path) -> Listening | None:
-    """Where the server of a folder listens, if it says so."""
-    try:
-        return msgspec.json.decode((folder / STATE_FILE).read_bytes(), type=Listening)
-    except (OSError, msgspec.MsgspecError):
-        return None
 
 
 class _OneLine(logging.Filter):

@@ -235,7 +235,7 @@ class Subscriptions:
                 session.forget(number)
                 was = None if filled is None or kept.former is None else kept.former[0]
                 for ref in sorted(session.references[number]):
-                    self._say(session, subscribed(ref, kept, self._engine.schema(kept.query.table), was))
+                    self._say(session, self.subscribed(ref, kept, was))
                 self._answer(session, kept, self.whole(number, session.encoding) if filled is None else filled)
             kept.former = None
             for session, subscription in self._waiting.served_by(kept.text, kept.name):
@@ -245,6 +245,10 @@ class Subscriptions:
         for session, subscription in returning:
             if session.subscriptions.get(subscription.ref) is subscription:
                 self._find(session, subscription, None, now)
+
+    def subscribed(self, ref: int, kept: Kept, was: int | None = None) -> Fact:
+        """What a client is told of a subscription it has; `was` is the epoch that what is sent now builds on."""
+        return subscribed(ref, kept, self._engine.schema(kept.query.table), was)
 
     def whole(self, number: int, encoding: Encoding) -> Iterator[Fact]:
         """All there is to say about a query: a value, or a snapshot and the rows that changed since it was made."""
@@ -373,7 +377,7 @@ class Subscriptions:
         session.references.setdefault(number, set()).add(subscription.ref)
         kept.sessions[session.connection] = session
         kept.idle_since = None
-        self._say(session, subscribed(subscription.ref, kept, self._engine.schema(kept.query.table), was))
+        self._say(session, self.subscribed(subscription.ref, kept, was))
         self._answer(session, kept, facts)
 
     def _since(self, kept: Kept, held: int | None) -> list[Fact] | None:

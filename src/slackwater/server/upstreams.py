@@ -1,4 +1,6 @@
-"""What a node says of those that its rows come from."""
+"""What a node says of those that its rows come from, and what it offers to those that plan over it."""
+
+from typing import Any
 
 import msgspec
 
@@ -19,3 +21,37 @@ class Upstream(msgspec.Struct, frozen=True):
     position: int | None
     requests: int | None = None
     """How often a source that is pulled was asked."""
+
+
+class OfferedItems(msgspec.Struct, frozen=True):
+    """Items of one column that are held; `within` is the bound of each of the keys."""
+
+    table: str
+    column: str
+    keys: list[list[Any]]
+    within: list[float]
+
+
+class Offers(msgspec.Struct, frozen=True):
+    """What an aggregator can serve, and how much it has sent.
+
+    `doubt`: why it cannot vouch for its items at the moment. `notifications`: how often each standing query, by its
+    text, had something to say since this generation of the process began.
+    """
+
+    node: str
+    generation: int
+    doubt: str | None
+    items: list[OfferedItems]
+    notifications: dict[str, int]
+
+
+class PlannedFigures(msgspec.Struct, frozen=True):
+    """Of a query that is planned over aggregators: messages an hour, how often another plan was put in force, the
+    messages that clients needed for that, and for which share of the time it was not certain, as clients report."""
+
+    predicted: float | None
+    measured: float | None
+    replans: int
+    planning: int | None
+    uncertain: float | None

@@ -134,6 +134,7 @@ def hosted(host: HostKind) -> ExplainTree:
     where = {
         HostKind.NODE: "in the server, as the log grows",
         HostKind.SPARK: "on Spark's executors, by micro-batches",
+        HostKind.NETWORK: "at aggregators, in parts that the client adds up",
     }
     return ExplainTree(f"host {host.value}", (Detail("operators", where[host]),))
 

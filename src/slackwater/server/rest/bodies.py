@@ -8,7 +8,7 @@ from msgspec import Meta
 from slackwater.core.schema import LONGEST_NAME, MOST_COLUMNS, Column, TableSchema
 from slackwater.core.types import DataType
 from slackwater.server.limits import ServerLimits
-from slackwater.server.upstreams import Upstream
+from slackwater.server.upstreams import PlannedFigures, Upstream
 
 Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
 Sql = Annotated[str, Meta(min_length=1, max_length=ServerLimits().statement)]
@@ -148,11 +148,28 @@ class Subscription(msgspec.Struct, frozen=True):
     table: str
     within: float | None
     fidelity: float | None
-    host: Literal["node", "spark"]
+    host: Literal["node", "spark", "network"]
     pulls: Whole | None
     delivered: float | None
     notifications: Whole
     subscribers: Whole
+    plan: PlannedFigures | None = None
+    """Of a query that is planned over aggregators."""
+
+
+class Seen(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a client of a planned query has seen since it last told: seconds, messages, those for changes of plan."""
+
+    seconds: Annotated[float, Meta(ge=0, le=86_400)]
+    uncertain: Annotated[float, Meta(ge=0, le=86_400)]
+    messages: Annotated[int, Meta(ge=0, le=10**9)]
+    planning: Annotated[int, Meta(ge=0, le=10**9)]
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """It was noted."""
+
+    status: Literal["ok"]
 
 
 class Subscriptions(msgspec.Struct, frozen=True):

@@ -7,8 +7,9 @@ from starlette.responses import Response
 
 from slackwater.server.errors import Refusal
 from slackwater.server.rest.bodies import Health, Metrics, Ready, Upstreams
-from slackwater.server.rest.operation import JSON, Call, Operation, answered
+from slackwater.server.rest.operation import JSON, Call, Operation, Parameter, answered, wrong
 from slackwater.server.store import Scope
+from slackwater.server.upstreams import Offers
 
 _PAGE = 4096
 _STATM = Path("/proc/self/statm")
@@ -64,6 +65,14 @@ async def upstreams(call: Call) -> Response:
     return answered(Upstreams(call.node.upstreams()))
 
 
+async def offers(call: Call) -> Response:
+    """What can be planned over this node."""
+    counts = call.text("notifications", "false")
+    if counts not in ("true", "false"):
+        raise wrong("notifications must be true or false")
+    return answered(call.node.offers(counts == "true"))
+
+
 def _resident() -> int:
     return int(_STATM.read_text().split()[1]) * _PAGE if _STATM.exists() else 0
 
@@ -80,5 +89,19 @@ OPERATIONS = (
         upstreams,
         Scope.READ,
         {200: {JSON: Upstreams}},
+    ),
+    Operation(
+        "GET",
+        "/v1/offers",
+        "offers",
+        "The items that an aggregator holds and within what, and how often its queries had something to say.",
+        offers,
+        Scope.READ,
+        {200: {JSON: Offers}},
+        parameters=(
+            Parameter(
+                "notifications", "Say also how often each query had something to say.", {"enum": ["true", "false"]}
+            ),
+        ),
     ),
 )

@@ -2,6 +2,7 @@
 
 import asyncio
 from http import HTTPStatus
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -13,7 +14,7 @@ from slackwater.core.statement import Catalogued, Explain, Select, Show, Stateme
 from slackwater.core.types import Position
 from slackwater.evaluator import plain_rows
 from slackwater.server.errors import Refusal
-from slackwater.server.rest.bodies import AnswerColumn, Explanation, QueryAnswer, Question
+from slackwater.server.rest.bodies import AnswerColumn, Explanation, QueryAnswer, Question, Subscription
 from slackwater.server.rest.bodies import Statement as StatementBody
 from slackwater.server.rest.listing import described
 from slackwater.server.rest.operation import ARROW, JSON, Call, Operation, answered
@@ -35,9 +36,16 @@ _SUBSCRIPTION = pa.schema(
         ("host", pa.string()),
         ("pulls", pa.int64()),
         ("delivered", pa.float64()),
+        ("epoch", pa.int64()),
+        ("predicted", pa.float64()),
+        ("measured", pa.float64()),
+        ("replans", pa.int64()),
+        ("planning", pa.int64()),
+        ("uncertain", pa.float64()),
     ]
 )
-"""What SHOW SUBSCRIPTIONS shows."""
+"""What SHOW SUBSCRIPTIONS shows; the last six are of queries that are planned over aggregators."""
+_PLANNED = frozenset({"predicted", "measured", "replans", "planning", "uncertain"})
 
 
 async def ask(call: Call) -> Response:
@@ -90,6 +98,8 @@ def _explained(call: Call, statement: Statement) -> ExplainTree:
     if isinstance(inner, Subscribe):
         name = None if inner.name is None else str(inner.name)
         tree = tree.with_parts(hosted(call.node.routing.host_of(inner.query, name)))
+        planned = None if name is not None or call.node.network is None else call.node.network.explained(inner.query)
+        tree = tree if planned is None else tree.with_parts(planned)
     return tree
 
 
@@ -121,6 +131,11 @@ async def _selected(call: Call, query: OneShot) -> tuple[pa.Table, Position]:
         service.asked -= 1
 
 
+def _cell(row: Subscription, name: str) -> Any:
+    """A cell of SHOW SUBSCRIPTIONS."""
+    return getattr(row.plan, name, None) if name in _PLANNED else getattr(row, name)
+
+
 def _shown(call: Call, what: Catalogued) -> pa.Table:
     engine = call.node.engine
     if what is Catalogued.TABLE:
@@ -137,7 +152,7 @@ def _shown(call: Call, what: Catalogued) -> pa.Table:
         most = call.limits.query_rows
         rows = [described(call.node, one) for one in list(engine.registrations.values())[:most]]
         return pa.table(
-            {field.name: [getattr(row, field.name) for row in rows] for field in _SUBSCRIPTION}, _SUBSCRIPTION
+            {field.name: [_cell(row, field.name) for row in rows] for field in _SUBSCRIPTION}, _SUBSCRIPTION
         )
     raise NotSupported("a server has no sources of its own; rows are sent to it")
 

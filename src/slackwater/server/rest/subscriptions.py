@@ -6,13 +6,15 @@ from itertools import islice
 
 from starlette.responses import Response
 
+from slackwater.core.hosts import HostKind
 from slackwater.core.statement import Subscribe
 from slackwater.core.types import Position
 from slackwater.hosting.steps import Registration
 from slackwater.log import Registered, Unregistered
 from slackwater.processing.queries import plain_query
 from slackwater.server.errors import Refusal
-from slackwater.server.rest.bodies import Changed, Explanation, Statement, Subscription, Subscriptions
+from slackwater.server.network.state import Seen as Report
+from slackwater.server.rest.bodies import Changed, Explanation, Seen, Statement, Subscription, Subscriptions, Taken
 from slackwater.server.rest.listing import described
 from slackwater.server.rest.operation import JSON, Call, Operation, Parameter, answered, missing, wrong
 from slackwater.server.store import Scope
@@ -75,8 +77,22 @@ async def get_one(call: Call) -> Response:
 async def explain_one(call: Call) -> Response:
     """Say what one means."""
     one = _found(call, call.path("subscription"))
-    tree = explain(Subscribe(call.node.engine.query(one.number))).with_parts(hosted(one.host))
+    query = call.node.engine.query(one.number)
+    tree = explain(Subscribe(query)).with_parts(hosted(one.host))
+    planned = None if call.node.network is None else call.node.network.explained(query, one.number)
+    tree = tree if planned is None or one.host is not HostKind.NETWORK else tree.with_parts(planned)
     return answered(Explanation(tree.text(), dict(tree.plain())))
+
+
+async def seen(call: Call) -> Response:
+    """Note what a client of a planned query has seen."""
+    one = _found(call, call.path("subscription"))
+    body = await call.json(Seen)
+    if one.host is not HostKind.NETWORK or call.node.network is None:
+        raise wrong(f"subscription {one.number} is not planned over aggregators: there is nothing to report of it")
+    report = Report(body.seconds, body.uncertain, body.messages, body.planning)
+    call.node.network.state.reported(one.number, report)
+    return answered(Taken("ok"))
 
 
 async def drop(call: Call) -> Response:
@@ -144,6 +160,18 @@ OPERATIONS = (
         explain_one,
         Scope.READ,
         {200: {JSON: Explanation}},
+        parameters=(WHICH,),
+        fails=frozenset({404}),
+    ),
+    Operation(
+        "POST",
+        "/v1/subscriptions/{subscription}/seen",
+        "reportSeen",
+        "Tell what a client of a planned query has seen since it last told; it is shown, and nothing is decided by it.",
+        seen,
+        Scope.READ,
+        {200: {JSON: Taken}},
+        takes={JSON: Seen},
         parameters=(WHICH,),
         fails=frozenset({404}),
     ),

@@ -2,8 +2,8 @@
 
 import pytest
 
-from slackwater.aggregator.reach import keys_in, may_hold
 from slackwater.core import Aggregate, Column, DataType, TableSchema
+from slackwater.core.reach import keys_in, may_hold
 from slackwater.hosting.standing import Binder
 
 ROOMS = TableSchema(

@@ -1,0 +1,1 @@
+"""A node that plans sums over a network of aggregators; `base` has the contract."""

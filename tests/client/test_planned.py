@@ -1,0 +1,216 @@
+"""Planned sums in the client: who is asked for what, what a program sees, and what happens when something ends."""
+
+import asyncio
+import gc
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, cast
+
+import msgspec
+import pytest
+
+from slackwater.client import planned
+from slackwater.client.address import addresses
+from slackwater.client.events import Changed, Shown
+from slackwater.client.failures import Refused
+from slackwater.client.planned import Network
+from slackwater.client.session import Told
+from slackwater.client.subscription import Subscription
+from slackwater.core.errors import ProtocolError
+from slackwater.dissemination.messages import WireRow
+
+NOTHING = Shown(None, None, 0.0, 1.0, None, False, "it is awaited")
+SUM = "SUBSCRIBE SELECT SUM(price) …"
+
+
+class FakeSession:
+    """A session of which a test says what is shown."""
+
+    made: ClassVar[list["FakeSession"]] = []
+
+    def __init__(self, where: Sequence[Any], *_: Any, lane: str | None, elsewhere: Any, heard: Any) -> None:
+        self.where = str(where[0])
+        self.lane = lane
+        self.elsewhere = elsewhere
+        self.heard = heard
+        self.asked: dict[int, Subscription] = {}
+        self.known: dict[int, Shown] = {}
+        self.ended: list[int] = []
+        self.closed = False
+        self.made.append(self)
+
+    def subscribe(self, sql: str) -> Subscription:
+        made = self.asked[len(self.asked) + 1] = Subscription(self, len(self.asked) + 1, sql)
+        return made
+
+    def shown(self, ref: int) -> Shown:
+        return self.known.get(ref, NOTHING)
+
+    def watch(self, ref: int) -> None:
+        pass
+
+    def unsubscribe(self, ref: int) -> None:
+        self.ended.append(ref)
+
+    async def close(self) -> None:
+        self.closed = True
+
+    def tell(self, ref: int, shown: Shown) -> None:
+        self.known[ref] = shown
+        told: list[Told] = [Changed(ref, shown.as_of or 0, shown.value)]
+        self.heard(told)
+
+    def put(self, ref: int, value: float, as_of: int) -> None:
+        self.tell(ref, Shown(value, None, 1.0, 1.0, as_of, True, ""))
+
+    def plan(self, epoch: int, *parts: tuple[str, str, str]) -> None:
+        """Aggregator, addresses and text of each part."""
+        rows: dict[WireRow, WireRow] = {(place,): (place, *part, 1.0, 0.0, None) for place, part in enumerate(parts)}
+        self.tell(1, Shown(None, rows, 5.0, 1.0, 10 + epoch, True, "", 7, epoch))
+
+
+class FakeRest:
+    def __init__(self) -> None:
+        self.posted: list[tuple[str, dict[str, Any]]] = []
+
+    async def request(self, method: str, path: str, *, content: bytes, **_: Any) -> bytes:
+        self.posted.append((path, msgspec.json.decode(content)))
+        return b"{}"
+
+
+class Placed:
+    """A network with one sum that was adopted."""
+
+    def __init__(self) -> None:
+        self.back: list[tuple[Subscription, str]] = []
+        self.rest = FakeRest()
+        carriers = cast(Any, (None, None))
+        self.network = Network(
+            addresses("http://node:1"), carriers, cast(Any, self.rest), lambda *given: self.back.append(given)
+        )
+        self.sum = Subscription(FakeSession(["old"], lane=None, elsewhere=None, heard=lambda told: None), 1, SUM)
+        self.network.adopt(self.sum)
+
+    def session(self, where: str, lane: str | None = None) -> FakeSession:
+        return [one for one in FakeSession.made if where in one.where and one.lane == lane][-1]
+
+    @property
+    def plans(self) -> FakeSession:
+        return self.session("node:1", "network")
+
+    def begin(self) -> None:
+        self.plans.plan(0, ("near", "http://near:2", "part 1"), ("", "", "part 2"))
+        self.session("near").put(1, 1.5, 3)
+        self.session("node:1", "node").put(1, 2.0, 99)
+
+
+@pytest.fixture
+def placed(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Placed]:
+    monkeypatch.setattr(FakeSession, "made", [])
+    monkeypatch.setattr(planned, "Session", FakeSession)
+    return Placed
+
+
+async def test_parts_are_asked_for_where_the_plan_says_and_added_up(placed: Callable[[], Placed]) -> None:
+    made = placed()
+    assert made.sum.why == "it is awaited"
+    waiting = asyncio.create_task(made.sum.ready(5))
+    await asyncio.sleep(0)
+    made.begin()
+    await waiting
+    assert [one.sql for one in made.session("near").asked.values()] == ["part 1"]
+    assert (made.sum.value, made.sum.bound, made.sum.certain) == (3.5, 5.0, True)
+    assert made.sum.shown.positions == (("near", 3), ("", 99))
+    change = await anext(made.sum)
+    assert (change.value, change.as_of) == (3.5, 99)
+    made.session("near").put(1, 2.5, 4)
+    change = await anext(made.sum)
+    assert (change.value, change.as_of) == (4.5, 4)
+    await made.network.close()
+    assert all(one.closed for one in FakeSession.made[1:])
+    assert made.sum.why == "it was closed"
+
+
+async def test_a_session_ends_when_no_part_needs_it(placed: Callable[[], Placed]) -> None:
+    made = placed()
+    made.begin()
+    made.plans.plan(1, ("far", "http://far:3", "part 1"), ("", "", "part 2"))
+    assert made.sum.value == 3.5, "the plan before serves until the next is complete"
+    made.session("far").put(1, 10.0, 1)
+    assert (made.sum.value, made.sum.shown.epoch) == (12.0, 1)
+    await asyncio.sleep(0)
+    assert made.session("near").closed
+    assert not made.session("node:1", "node").closed
+    await made.network.close()
+
+
+async def test_a_refused_part_is_asked_for_again(placed: Callable[[], Placed], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planned, "AGAIN_SECONDS", 0.01)
+    made = placed()
+    made.begin()
+    near = made.session("near")
+    near.asked[1]._end(Refused("it holds less now"))
+    near.tell(1, replace(near.known[1], certain=False, why="it holds less now"))
+    assert (made.sum.certain, made.sum.value) == (False, 3.5)
+    await asyncio.sleep(0.1)
+    assert [one.sql for one in near.asked.values()] == ["part 1", "part 1"]
+    near.put(2, 1.0, 9)
+    assert (made.sum.certain, made.sum.value) == (True, 3.0)
+    await made.network.close()
+
+
+async def test_what_is_not_planned_any_more_is_given_back(placed: Callable[[], Placed]) -> None:
+    made = placed()
+    made.begin()
+    made.plans.elsewhere(made.plans.asked[1], "node")
+    assert made.back == [(made.sum, "node")]
+    await made.network.close()
+
+
+async def test_a_plan_that_is_refused_ends_the_subscription(placed: Callable[[], Placed]) -> None:
+    made = placed()
+    made.plans.asked[1]._end(Refused("there is no table quotes"))
+    made.plans.tell(1, NOTHING)
+    with pytest.raises(Refused, match="no table"):
+        await made.sum.ready(1)
+    await made.network.close()
+
+
+async def test_a_plan_that_cannot_be_read_is_the_fault_of_the_node(placed: Callable[[], Placed]) -> None:
+    made = placed()
+    with pytest.raises(ProtocolError, match="cannot be reached"):
+        made.plans.plan(0, ("near", "nonsense", "part 1"))
+    await made.network.close()
+
+
+async def test_a_sum_that_is_let_go_of_lets_its_parts_go(placed: Callable[[], Placed]) -> None:
+    made = placed()
+    made.begin()
+    near = made.session("near")
+    del made.sum
+    gc.collect()
+    await asyncio.sleep(0.01)
+    assert near.ended == [1]
+    assert near.closed
+    await made.network.close()
+
+
+async def test_the_node_is_told_how_a_plan_does(placed: Callable[[], Placed], monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(0, 10**9, 1_000_000))
+    monkeypatch.setattr(planned, "microseconds", lambda: next(clock))
+    made = placed()
+    made.begin()
+    near = made.session("near")
+    near.put(1, 9.0, 4)
+    near.tell(1, replace(near.known[1], certain=False, why="the lease ended"))
+    near.put(1, 9.5, 6)
+    [one] = made.network._sums.values()
+    await one.report(cast(Any, made.rest))
+    [(path, body)] = made.rest.posted
+    assert path == "/v1/subscriptions/7/seen"
+    assert body["messages"] == 3
+    assert body["planning"] == 1 + 2 * 2
+    assert 0 < body["uncertain"] < body["seconds"]
+    await one.report(cast(Any, made.rest))
+    assert made.rest.posted[1][1]["messages"] == 0
+    await made.network.close()

@@ -1,0 +1,209 @@
+"""When a query is planned, when it is planned anew, and when it is not."""
+
+from slackwater.core.bound import Bound
+from slackwater.core.query import Aggregate, AggregateFunction, Weight
+from slackwater.planning.aggregation.movement import Movement
+from slackwater.server.network.base import HERE, Heard, Instruction, NetworkRules, Replan, Resume, Suspend
+from slackwater.server.network.state import NetworkState, Seen
+
+SECOND = 1_000_000
+COLUMN = ("quotes", "price")
+RULES = NetworkRules(window=10 * SECOND, lost_after=5 * SECOND, unheld=False)
+PATIENT = NetworkRules(window=10 * SECOND, lost_after=60 * SECOND, unheld=False)
+
+
+def query(within: float = 10.0, *symbols: str) -> Aggregate:
+    weights = tuple(Weight((symbol,), 1.0) for symbol in symbols or ("A", "B", "C"))
+    return Aggregate("quotes", AggregateFunction.SUM, "price", Bound(within), weights=weights)
+
+
+def text_of(part: Aggregate) -> str:
+    return f"{[weight.key[0] for weight in part.weights or ()]} within {part.bound.within!r}"
+
+
+def heard(*symbols: str, within: float = 1.0, generation: int = 1, **counts: int) -> Heard:
+    return Heard(generation, {COLUMN: {(symbol,): within for symbol in symbols}}, None, counts)
+
+
+def network(rules: NetworkRules = RULES, **held: str) -> NetworkState:
+    """Aggregators by name, with the items they hold; all were heard of at 0."""
+    state = NetworkState(held, rules, Movement(), text_of)
+    for name, symbols in held.items():
+        assert state.heard(name, heard(*symbols), 0) == []
+    return state
+
+
+def keep_alive(state: NetworkState, now: int, *names: str) -> list[Instruction]:
+    out: list[Instruction] = []
+    for name in names:
+        known = state.aggregators[name].heard
+        assert known is not None
+        out += state.heard(name, known, now)
+    return out
+
+
+def test_a_query_is_planned_when_it_is_registered() -> None:
+    state = network(one="ABC", two="AB")
+    assert state.registered(7, 0, query(), 0) == []
+    plan = state.queries[7].plan
+    assert plan is not None
+    assert [(part.aggregator, part.items) for part in plan.parts] == [("one", ("A", "B", "C"))]
+    assert plan.parts[0].within == 10.0
+
+
+def test_where_there_is_no_plan_the_tightest_bound_is_said() -> None:
+    state = network(one="AB", two="BC")
+    [said] = state.registered(7, 0, query(2.5), 0)
+    assert isinstance(said, Suspend)
+    assert "no plan keeps less than 3" in said.why
+    # It is tried again when more can be used, under another epoch, and not before.
+    assert keep_alive(state, SECOND, "one", "two") == []
+    closer = Heard(1, {COLUMN: {("B",): 0.1, ("C",): 0.1}})
+    assert state.heard("two", closer, 2 * SECOND) == [Replan(7, 1)]
+    assert state.registered(7, 1, query(2.5), 3 * SECOND) == [Resume(7)]
+
+
+def test_what_nobody_holds_closely_enough_is_asked_of_the_node_where_that_is_allowed() -> None:
+    state = network(NetworkRules(lost_after=5 * SECOND), one="AB")
+    assert state.registered(7, 0, query(2.5), 0) == []
+    plan = state.queries[7].plan
+    assert plan is not None
+    assert sorted((part.aggregator, part.items) for part in plan.parts) == [(HERE, ("C",)), ("one", ("A", "B"))]
+    assert state.registered(8, 0, query(1.5), 0) == []
+    plan = state.queries[8].plan
+    assert plan is not None
+    assert [part.items for part in plan.parts if part.aggregator == "one"] == [("B",)]
+    here = next(part.query for part in plan.parts if part.aggregator == HERE)
+    assert state.kept_here(here)
+    assert not state.kept_here(query(1.5))
+
+
+def test_a_lost_aggregator_is_planned_around_at_once_and_only_once() -> None:
+    state = network(one="ABC", two="AB", three="BC")
+    state.registered(7, 0, query(), 0)
+    assert keep_alive(state, 4 * SECOND, "two", "three") == []
+    assert keep_alive(state, 5 * SECOND, "two", "three") == [Replan(7, 1)]
+    assert keep_alive(state, 6 * SECOND, "two", "three") == [], "it was asked for"
+    assert state.registered(7, 1, query(), 7 * SECOND) == []
+    plan = state.queries[7].plan
+    assert plan is not None
+    assert {part.aggregator for part in plan.parts} == {"two", "three"}
+    # It is back: the plan stays as it is until the windows between two plans are over.
+    assert keep_alive(state, 8 * SECOND, "one", "two", "three") == []
+    now = 8 * SECOND
+    said: list[Instruction] = []
+    while not said:
+        now += SECOND
+        assert now < 200 * SECOND
+        said = keep_alive(state, now, "one", "two", "three")
+    assert said == [Replan(7, 2)]
+    assert 7 * SECOND + RULES.windows_between * RULES.window <= now <= 7 * SECOND + 12 * RULES.window
+
+
+def test_an_aggregator_that_cannot_vouch_for_its_items_is_lost_too() -> None:
+    state = network(one="ABC", two="ABC")
+    state.registered(7, 0, query(), 0)
+    plan = state.queries[7].plan
+    assert plan is not None
+    used, other = ("one", "two") if plan.parts[0].aggregator == "one" else ("two", "one")
+    doubtful = Heard(1, heard("A", "B", "C").held, "its upstream is gone")
+    for second in range(1, 5):
+        assert state.heard(used, doubtful, second * SECOND) == []
+        assert keep_alive(state, second * SECOND, other) == []
+    assert keep_alive(state, 5 * SECOND, other) == [Replan(7, 1)]
+
+
+def test_an_aggregator_at_another_address_is_told_under_another_epoch() -> None:
+    state = network(one="ABC", two="AB")
+    state.registered(7, 0, query(), 0)
+    state.moved("two")
+    assert keep_alive(state, SECOND, "one", "two") == []
+    state.moved("one")
+    assert keep_alive(state, SECOND, "one", "two") == [Replan(7, 1)]
+    assert state.registered(7, 1, query(), 2 * SECOND) == []
+    assert keep_alive(state, 3 * SECOND, "one", "two") == []
+
+
+def test_a_lost_registration_is_asked_for_again_and_a_late_one_changes_nothing() -> None:
+    state = network(one="ABC", two="AB", three="BC")
+    state.registered(7, 0, query(), 0)
+    assert keep_alive(state, 3 * SECOND, "two", "three") == []
+    assert keep_alive(state, 5 * SECOND, "two", "three") == [Replan(7, 1)]
+    assert keep_alive(state, 8 * SECOND, "two", "three") == []
+    assert keep_alive(state, 10 * SECOND, "two", "three") == [Replan(7, 1)]
+    state.registered(7, 1, query(), 11 * SECOND)
+    plan = state.queries[7].plan
+    state.unregistered(7)
+    assert keep_alive(state, 30 * SECOND, "two", "three") == []
+    assert plan is not None
+
+
+def test_after_a_restart_a_query_is_planned_under_the_next_epoch_when_all_were_heard() -> None:
+    state = NetworkState(["one", "two"], RULES, Movement(), text_of)
+    [said] = state.registered(7, 4, query(), 0, restored=True)
+    assert isinstance(said, Suspend)
+    assert state.heard("one", heard("A", "B", "C"), SECOND) == [], "the other has had no time to answer"
+    assert state.silent("two", "nobody is there", 2 * SECOND) == []
+    assert keep_alive(state, 6 * SECOND, "one") == [Replan(7, 5)]
+
+
+def test_counts_that_leave_the_prediction_have_a_query_planned_anew_once_in_ten_windows() -> None:
+    state = network(PATIENT, one="AB", two="CD")
+    asked = query(40.0, "A", "B", "C", "D")
+    state.registered(7, 0, asked, 0)
+    one = state.queries[7]
+    now = total = 0
+    reviews: list[int] = []
+    for window in range(1, 60):
+        assert one.plan is not None
+        now += RULES.window
+        loud = next(part for part in one.plan.parts if part.aggregator == "one")
+        quiet = next(part for part in one.plan.parts if part.aggregator == "two")
+        total += 200
+        before = one.reviews
+        said = state.heard("two", heard("C", "D", **{quiet.text: window}), now)
+        said += state.heard("one", heard("A", "B", **{loud.text: total}), now)
+        for instruction in said:
+            assert isinstance(instruction, Replan)
+            state.registered(7, instruction.epoch, asked, now)
+        if one.reviews > before:
+            reviews.append(window)
+    assert reviews, "two hundred messages in ten seconds were not predicted"
+    assert all(later - earlier >= RULES.windows_between for earlier, later in zip([0, *reviews], reviews, strict=False))
+    assert one.replans >= 1
+    assert one.plan is not None
+    bounds = {part.aggregator: part.within for part in one.plan.parts}
+    assert bounds["one"] > 2 * bounds["two"], "the restless part has most of the bound"
+    assert sum(bounds.values()) <= 40.0
+    assert len(reviews) <= 3, "once believed, the counts are what is predicted"
+
+
+def test_a_plan_that_saves_little_is_not_put_in_force() -> None:
+    state = network(PATIENT, one="ABC", two="ABC")
+    state.registered(7, 0, query(), 0)
+    one = state.queries[7]
+    now = total = 0
+    for _ in range(40):
+        now += RULES.window
+        total += 50
+        assert one.plan is not None
+        part = one.plan.parts[0]
+        other = "two" if part.aggregator == "one" else "one"
+        assert state.heard(other, heard("A", "B", "C"), now) == []
+        assert state.heard(part.aggregator, heard("A", "B", "C", **{part.text: total}), now) == []
+    assert one.reviews >= 1
+    assert (one.epoch, one.replans) == (0, 0), "one part at one aggregator cannot be bettered"
+    assert one.watch is not None
+    assert one.watch.measured is not None
+    assert abs(one.watch.measured - 50 * 360) < 50
+
+
+def test_what_clients_report_is_added_up_and_forgotten_with_the_query() -> None:
+    state = network(one="ABC")
+    state.registered(7, 0, query(), 0)
+    state.reported(7, Seen(10.0, 1.0, 5, 3))
+    state.reported(7, Seen(10.0, 0.0, 5, 0))
+    state.reported(8, Seen(10.0, 0.0, 5, 0))
+    assert state.seen == {7: Seen(20.0, 1.0, 10, 3)}
+    state.unregistered(7)
+    assert state.seen == {}
