@@ -84,7 +84,7 @@ class Shop:
         return httpx.post(f"{self.server.url}/v1/caches/labels", content=lines, headers=LINES)
 
     async def labelled(self, epoch: int) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while (own := self.client.cache.state.cached(self.table)) is None or own.epoch is None or own.epoch < epoch:
                 await asyncio.sleep(0.01)
 
@@ -256,7 +256,7 @@ async def test_without_a_lease_nothing_is_answered_from_the_cache_and_labels_out
                 await made.ask(sql)
             server.start()
             home = made.client.cache.counts["answered at home"]
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(120):
                 while made.client.cache.counts["answered at home"] < home + 3:
                     with contextlib.suppress(Unreachable):
                         assert len(await made.ask(sql)) == 10
