@@ -1,0 +1,201 @@
+"""Which band joins an arriving row affects: by stabbing groups (BJ-SSI), and by the three older ways.
+
+All kernels take rows in the order `by` (near ones after each other find the same blocks in the cache), go on where the
+cursor stands, and stop before a row for which there is no more room; see `processing.matching.indexed.collect`.
+`flip` is true for rows of the right side.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from slackwater.kernels.compiled import compiled
+from slackwater.kernels.packed import Packed, locate
+from slackwater.kernels.partners import neighbours, seek
+
+Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+@compiled
+def probe_groups(
+    partners: Packed,
+    flip: bool,
+    join: Floats,
+    by: Integers,
+    points: Floats,
+    groups: Integers,
+    least: Floats,
+    most: Floats,
+    lefts: Packed,
+    rights: Packed,
+    low: Floats,
+    cursor: Integers,
+    offsets: Integers,
+    lengths: Integers,
+    out: Integers,
+) -> None:
+    """BJ-SSI. A group's ranges all hold its point: those that hold any difference hold the nearest on one side of it.
+
+    `points`, `groups`, `least` and `most` are those of the groups, beside each other. `lefts` has (group, left end),
+    `rights` (group, −right end); a range found in both is taken from the first.
+    """
+    used = cursor[1]
+    for k in range(cursor[0], len(by)):
+        join_value, begin = join[by[k]], used
+        for g in range(len(points)):
+            below, nearest_below, above, nearest_above = neighbours(partners, join_value, points[g], flip)
+            if below and least[g] <= nearest_below:
+                place, offset = locate(lefts, groups[g], -np.inf, -1)
+                while place < lefts.meta[0]:
+                    block = lefts.order[place]
+                    size = lefts.sizes[block]
+                    while (
+                        offset < size
+                        and lefts.first[block, offset] == groups[g]
+                        and lefts.second[block, offset] <= nearest_below
+                    ):
+                        if used == len(out):
+                            cursor[0], cursor[1] = k, begin
+                            return
+                        out[used] = lefts.slots[block, offset]
+                        used += 1
+                        offset += 1
+                    if offset < size:
+                        break
+                    place, offset = place + 1, 0
+            if above and most[g] >= nearest_above:
+                place, offset = locate(rights, groups[g], -np.inf, -1)
+                while place < rights.meta[0]:
+                    block = rights.order[place]
+                    size = rights.sizes[block]
+                    while (
+                        offset < size
+                        and rights.first[block, offset] == groups[g]
+                        and -rights.second[block, offset] >= nearest_above
+                    ):
+                        slot = rights.slots[block, offset]
+                        if not below or low[slot] > nearest_below:
+                            if used == len(out):
+                                cursor[0], cursor[1] = k, begin
+                                return
+                            out[used] = slot
+                            used += 1
+                        offset += 1
+                    if offset < size:
+                        break
+                    place, offset = place + 1, 0
+        offsets[by[k]], lengths[by[k]] = begin, used - begin
+    cursor[0], cursor[1] = len(by), used
+
+
+@compiled
+def probe_each_query(
+    partners: Packed,
+    flip: bool,
+    join: Floats,
+    by: Integers,
+    slots: Integers,
+    low: Floats,
+    high: Floats,
+    append: bool,
+    cursor: Integers,
+    offsets: Integers,
+    lengths: Integers,
+    out: Integers,
+) -> None:
+    """BJ-QOuter: of each query look for the first row in its range. With `append` what a row has already is kept."""
+    used = cursor[1]
+    for k in range(cursor[0], len(by)):
+        own, begin = join[by[k]], used
+        if append:
+            if used + lengths[by[k]] > len(out):
+                cursor[0], cursor[1] = k, begin
+                return
+            for j in range(lengths[by[k]]):
+                out[used + j] = out[offsets[by[k]] + j]
+            used += lengths[by[k]]
+        for j in range(len(slots)):
+            slot = slots[j]
+            place, offset = seek(partners, own, high[slot] if flip else low[slot], 2 if flip else 1)
+            if place == partners.meta[0]:
+                continue
+            value = partners.first[partners.order[place], offset]
+            if (own - value >= low[slot]) if flip else (value - own <= high[slot]):
+                if used == len(out):
+                    cursor[0], cursor[1] = k, begin
+                    return
+                out[used] = slot
+                used += 1
+        offsets[by[k]], lengths[by[k]] = begin, used - begin
+    cursor[0], cursor[1] = len(by), used
+
+
+@compiled
+def probe_each_row(
+    partners: Packed,
+    flip: bool,
+    join: Floats,
+    by: Integers,
+    ranges: Packed,
+    stamps: Integers,
+    cursor: Integers,
+    offsets: Integers,
+    lengths: Integers,
+    out: Integers,
+) -> None:
+    """BJ-DOuter: with each row across ask for its difference in an index by left end that carries the right one."""
+    used = cursor[1]
+    for k in range(cursor[0], len(by)):
+        own, begin = join[by[k]], used
+        for at in range(partners.meta[0]):
+            partner_block = partners.order[at]
+            for i in range(partners.sizes[partner_block]):
+                value = partners.first[partner_block, i]
+                difference = own - value if flip else value - own
+                for place in range(ranges.meta[0]):
+                    if ranges.keys_first[place] > difference:
+                        break
+                    block = ranges.order[place]
+                    if ranges.tops[block, 0] < difference:
+                        continue
+                    for j in range(ranges.sizes[block]):
+                        if ranges.first[block, j] > difference:
+                            break
+                        slot = ranges.slots[block, j]
+                        if ranges.carried[block, 0, j] >= difference and stamps[slot] != k + 1:
+                            if used == len(out):
+                                # What this row has stamped must be found again.
+                                stamps[:] = 0
+                                cursor[0], cursor[1] = k, begin
+                                return
+                            stamps[slot] = k + 1
+                            out[used] = slot
+                            used += 1
+        offsets[by[k]], lengths[by[k]] = begin, used - begin
+    cursor[0], cursor[1] = len(by), used
+
+
+@compiled
+def probe_by_merging(
+    differences: Floats,
+    own: float,
+    flip: bool,
+    low: Floats,
+    high: Floats,
+    slots: Integers,
+    out: Integers,
+) -> int:
+    """BJ-MJ: ranges by left end and rows by difference, both in order, walked side by side; returns how many.
+
+    `differences` holds the rows' join values in the order in which the difference to `own` rises.
+    """
+    used, i = 0, 0
+    for k in range(len(slots)):
+        while i < len(differences) and (own - differences[i] if flip else differences[i] - own) < low[k]:
+            i += 1
+        if i == len(differences):
+            break
+        if (own - differences[i] if flip else differences[i] - own) <= high[k]:
+            out[used] = slots[k]
+            used += 1
+    return used
