@@ -97,23 +97,15 @@ def probe_each_query(
     slots: Integers,
     low: Floats,
     high: Floats,
-    append: bool,
     cursor: Integers,
     offsets: Integers,
     lengths: Integers,
     out: Integers,
 ) -> None:
-    """BJ-QOuter: of each query look for the first row in its range. With `append` what a row has already is kept."""
+    """BJ-QOuter: of each query look for the first row in its range."""
     used = cursor[1]
     for k in range(cursor[0], len(by)):
         own, begin = join[by[k]], used
-        if append:
-            if used + lengths[by[k]] > len(out):
-                cursor[0], cursor[1] = k, begin
-                return
-            for j in range(lengths[by[k]]):
-                out[used + j] = out[offsets[by[k]] + j]
-            used += lengths[by[k]]
         for j in range(len(slots)):
             slot = slots[j]
             place, offset = seek(partners, own, high[slot] if flip else low[slot], 2 if flip else 1)

@@ -4,8 +4,9 @@ Design
     An entry is (first, second, slot), in this order, and carries `width` more numbers. Entries stand in blocks of a
     fixed size, column by column; a block that is full is cut in two, one that runs empty is given back. The directory
     has the blocks in order and, beside each other, their first entries, so that a search reads a few lines of the
-    directory and then one block. A block knows the greatest of each number that its entries carry: what cannot be in it is passed
-    over without looking. There is nothing to merge later and nothing marked as dead: every answer is exact at once.
+    directory and then one block. A block knows the greatest of each number that its entries carry: what cannot be in
+    it is passed over without looking. There is nothing to merge later and nothing marked as dead: every answer is exact
+    at once.
 
     A change moves half a block at most, and the directory once in half a block's worth of changes.
 

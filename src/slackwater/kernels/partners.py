@@ -197,3 +197,11 @@ def arrange(
             out[at : at + lengths[row]].sort()
         at += lengths[row]
     starts[len(lengths)] = at
+
+
+@compiled
+def interleave(offsets: Integers, lengths: Integers, found: Integers, places: Integers, out: Integers) -> None:
+    """Copy what was found for each row to its place."""
+    for row in range(len(lengths)):
+        for k in range(lengths[row]):
+            out[places[row] + k] = found[offsets[row] + k]

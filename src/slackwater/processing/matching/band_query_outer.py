@@ -21,5 +21,5 @@ class BandQueryOuter(IndexedMatcher):
         return collect(
             len(join),
             16 * len(join),
-            lambda *out: probe_each_query(partners, flip, join, by, slots, queries.low, queries.high, False, *out),
+            lambda *out: probe_each_query(partners, flip, join, by, slots, queries.low, queries.high, *out),
         )

@@ -90,10 +90,11 @@ class Groups:
         np.add.at(self.sizes, groups, 1)
         self._table = None
 
-    def leave(self, groups: Integers) -> None:
-        """Ranges leave groups; a group without ranges is taken away."""
+    def leave(self, groups: Integers, *, keep: bool = False) -> None:
+        """Ranges leave groups; a group without ranges is taken away, or kept."""
         np.subtract.at(self.sizes, groups, 1)
-        self._alive[groups[self.sizes[groups] == 0]] = False
+        if not keep:
+            self._alive[groups[self.sizes[groups] == 0]] = False
         self._table = None
 
     def stabbing(self, low: Floats, high: Floats) -> Integers:

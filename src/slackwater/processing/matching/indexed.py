@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from slackwater.kernels.partners import arrange, walk
+from slackwater.kernels.partners import arrange, interleave, walk
 from slackwater.processing.base import Floats, Integers
 from slackwater.processing.matching.base import (
     Affected,
@@ -198,6 +198,16 @@ def collect(rows: int, room: int, probe: Callable[[Integers, Integers, Integers,
         larger = np.empty(2 * len(out), np.int64)
         larger[: cursor[1]] = out[: cursor[1]]
         out = larger
+
+
+def both(a: Found, b: Found) -> Found:
+    """What two probes found, of each row beside each other; no query may be in both."""
+    lengths = a[1] + b[1]
+    offsets = np.cumsum(lengths) - lengths
+    out = np.empty(int(lengths.sum()), np.int64)
+    interleave(*a, offsets, out)
+    interleave(*b, offsets + a[1], out)
+    return offsets, lengths, out
 
 
 def _padded(columns: Floats, width: int, filler: float) -> Floats:

@@ -47,6 +47,14 @@ class LazyPartition:
         """The groups that ranges are in."""
         return self._group_of[slots]
 
+    def members(self, group: int) -> Integers:
+        """The ranges of a group."""
+        return np.flatnonzero((self._group_of == group) & (self._there > 0))
+
+    def slots(self) -> Integers:
+        """The slots that have a range, in rising order."""
+        return np.flatnonzero(self._there)
+
     def add(self, slots: Integers, low: Floats, high: Floats) -> None:
         """Ranges come, under slots of the caller's."""
         size = int(slots.max()) + 1 if len(slots) else 0
@@ -74,7 +82,7 @@ class LazyPartition:
         """Start over if there are too many groups; says whether it did, and ranges may then be in other groups."""
         if not self._due():
             return False
-        slots = np.flatnonzero(self._there)
+        slots = self.slots()
         self.groups = Groups()
         low, high = self._low[slots], self._high[slots]
         found = self.groups.open_for(low, high)
@@ -104,7 +112,7 @@ class LazyPartition:
         """Ranges have gone; their ends can still be read."""
 
     def _check(self) -> None:
-        slots = np.flatnonzero(self._there)
+        slots = self.slots()
         groups = self._group_of[slots]
         points = self.groups.points[groups]
         assert ((self._low[slots] <= points) & (points <= self._high[slots])).all(), (
