@@ -20,6 +20,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 import slackwater.processing.matching
 from slackwater.core.errors import MatchingError
 from slackwater.processing.matching import JoinRows, Joins, JoinSide, Matcher, Shape, change
+from slackwater.processing.matching.band_hotspot import BandHotspot
+from slackwater.processing.matching.band_ssi import BandSSI
+from slackwater.processing.matching.hotspots import HotspotTracker
+from slackwater.processing.matching.partition import LazyPartition
+from slackwater.processing.matching.select_hotspot import SelectHotspot
 
 BANDS = [Shape(band=True), Shape(band=True, left=1), Shape(band=True, left=2, right=2)]
 SELECTS = [
@@ -44,9 +49,17 @@ def discovered() -> Iterator[tuple[type[Any], tuple[bool, ...]]]:
                 yield kind, getattr(kind, "SHAPES", (True, False))
 
 
+VARIANTS: dict[str, tuple[Make, tuple[bool, ...]]] = {
+    "BandSSI lazy": (lambda shape: BandSSI(shape, LazyPartition()), (True,)),
+    "BandSSI strict": (lambda shape: BandSSI(shape, LazyPartition(0.2, strict=True)), (True,)),
+    "BandHotspot half": (lambda shape: BandHotspot(shape, HotspotTracker(0.3)), (True,)),
+    "SelectHotspot half": (lambda shape: SelectHotspot(shape, 0.3), (False,)),
+}
+"""Settings under which the same classes take other ways: small histories have no scattered queries otherwise."""
+
 CASES = [
-    pytest.param(kind, shape, id=f"{kind.__name__}-{'band' if shape.band else 'select'}-{shape.left}-{shape.right}")
-    for kind, bands in discovered()
+    pytest.param(make, shape, id=f"{name}-{'band' if shape.band else 'select'}-{shape.left}-{shape.right}")
+    for name, (make, bands) in {**{kind.__name__: (kind, bands) for kind, bands in discovered()}, **VARIANTS}.items()
     for shape in (*BANDS, *SELECTS)
     if shape.band in bands
 ]
@@ -187,7 +200,7 @@ class World:
 @pytest.mark.parametrize("grid", [1.0, 0.0])
 def test_history(kind: Make, shape: Shape, grid: float) -> None:
     world = World(kind, shape, seed=5, grid=grid)
-    for _ in range(40):
+    for _ in range(25):
         world.step()
 
 
