@@ -9,11 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from slackwater.kernels.compiled import compiled
-from slackwater.kernels.packed import Packed, locate
+from slackwater.kernels.packed import Packed
 from slackwater.kernels.partners import neighbours, seek
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+Starts = tuple[Integers, Integers]
+"""Where the entries of each group begin: places and offsets."""
 
 
 @compiled
@@ -27,7 +29,9 @@ def probe_groups(
     least: Floats,
     most: Floats,
     lefts: Packed,
+    left_starts: Starts,
     rights: Packed,
+    right_starts: Starts,
     low: Floats,
     cursor: Integers,
     offsets: Integers,
@@ -37,7 +41,9 @@ def probe_groups(
     """BJ-SSI. A group's ranges all hold its point: those that hold any difference hold the nearest on one side of it.
 
     `points`, `groups`, `least` and `most` are those of the groups, beside each other. `lefts` has (group, left end),
-    `rights` (group, −right end); a range found in both is taken from the first.
+    `rights` (group, −right end), with the places at which the groups begin; a range found in both is taken from the
+    first. Beginnings of lists are all that is read, the same for every row: they stay in the cache, however many
+    queries there are.
     """
     used = cursor[1]
     for k in range(cursor[0], len(by)):
@@ -45,7 +51,7 @@ def probe_groups(
         for g in range(len(points)):
             below, nearest_below, above, nearest_above = neighbours(partners, join_value, points[g], flip)
             if below and least[g] <= nearest_below:
-                place, offset = locate(lefts, groups[g], -np.inf, -1)
+                place, offset = left_starts[0][g], left_starts[1][g]
                 while place < lefts.meta[0]:
                     block = lefts.order[place]
                     size = lefts.sizes[block]
@@ -64,7 +70,7 @@ def probe_groups(
                         break
                     place, offset = place + 1, 0
             if above and most[g] >= nearest_above:
-                place, offset = locate(rights, groups[g], -np.inf, -1)
+                place, offset = right_starts[0][g], right_starts[1][g]
                 while place < rights.meta[0]:
                     block = rights.order[place]
                     size = rights.sizes[block]

@@ -305,3 +305,10 @@ def read_out(packed: Packed, first: Floats, second: Floats, slots: Integers, car
             for column in range(carried.shape[1]):
                 carried[k, column] = packed.carried[block, column, j]
             k += 1
+
+
+@compiled
+def group_starts(packed: Packed, groups: Integers, places: Integers, offsets: Integers) -> None:
+    """Where the entries of each group begin, in a list whose first number is a group."""
+    for k in range(len(groups)):
+        places[k], offsets[k] = locate(packed, groups[k], -np.inf, -1)

@@ -32,7 +32,7 @@ class BandDataOuter(IndexedMatcher):
         by, stamps, flip = np.argsort(join), np.zeros(self._queries.slots.ever, np.int64), side is JoinSide.RIGHT
         return collect(
             len(join),
-            16 * len(join),
+            len(by),
             lambda *out: probe_each_row(partners, flip, join, by, ranges, stamps, *out),
         )
 

@@ -64,13 +64,26 @@ class BandHotspot(IndexedMatcher):
 
     def _probe(self, side: JoinSide, join: Floats, attributes: Floats) -> Found:
         partners, table, queries = self._orders[side.other].packed, self.tracker.hot.table, self._queries
-        lefts, rights, cold = self._lefts.packed, self._rights.packed, self._cold.entries()[2]
+        lefts = self._lefts.packed, self._lefts.starts(table.groups)
+        rights = self._rights.packed, self._rights.starts(table.groups)
+        cold = self._cold.entries()[2]
         by, flip, low, high = np.argsort(join), side is JoinSide.RIGHT, queries.low, queries.high
         hot = collect(
             len(join),
-            16 * len(join),
+            len(by),
             lambda *out: probe_groups(
-                partners, flip, join, by, table.points, table.groups, table.least, table.most, lefts, rights, low, *out
+                partners,
+                flip,
+                join,
+                by,
+                table.points,
+                table.groups,
+                table.least,
+                table.most,
+                *lefts,
+                *rights,
+                low,
+                *out,
             ),
         )
         if not len(cold):
@@ -79,7 +92,7 @@ class BandHotspot(IndexedMatcher):
             hot,
             collect(
                 len(join),
-                16 * len(join),
+                len(by),
                 lambda *out: probe_each_query(partners, flip, join, by, cold, low, high, *out),
             ),
         )

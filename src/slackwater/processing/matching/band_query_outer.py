@@ -20,6 +20,6 @@ class BandQueryOuter(IndexedMatcher):
         by, slots, flip = np.argsort(join), queries.slots.all(), side is JoinSide.RIGHT
         return collect(
             len(join),
-            16 * len(join),
+            len(by),
             lambda *out: probe_each_query(partners, flip, join, by, slots, queries.low, queries.high, *out),
         )

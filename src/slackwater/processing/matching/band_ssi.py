@@ -60,13 +60,25 @@ class BandSSI(IndexedMatcher):
 
     def _probe(self, side: JoinSide, join: Floats, attributes: Floats) -> Found:
         partners, table, low = self._orders[side.other].packed, self.partition.groups.table, self._queries.low
-        lefts, rights = self._lefts.packed, self._rights.packed
+        lefts = self._lefts.packed, self._lefts.starts(table.groups)
+        rights = self._rights.packed, self._rights.starts(table.groups)
         by, flip = np.argsort(join), side is JoinSide.RIGHT
         return collect(
             len(join),
-            16 * len(join),
+            len(by),
             lambda *out: probe_groups(
-                partners, flip, join, by, table.points, table.groups, table.least, table.most, lefts, rights, low, *out
+                partners,
+                flip,
+                join,
+                by,
+                table.points,
+                table.groups,
+                table.least,
+                table.most,
+                *lefts,
+                *rights,
+                low,
+                *out,
             ),
         )
 

@@ -184,16 +184,18 @@ class IndexedMatcher(ABC):
             assert np.array_equal(second, self._second(table.attributes[slots]))
 
 
-def collect(rows: int, room: int, probe: Callable[[Integers, Integers, Integers, Integers], None]) -> Found:
-    """Call a probing kernel until all rows are done: it is handed a cursor (next row, written so far), the offsets and
-    lengths to fill in, and the array to write to; it stops before a row for which there is no room.
+def collect(rows: int, asked: int, probe: Callable[[Integers, Integers, Integers, Integers], None]) -> Found:
+    """Call a probing kernel until the rows that are asked about are done.
+
+    It is handed a cursor (next row, written so far), the offsets and lengths to fill in, and the array to write to; it
+    stops before a row for which there is no room.
     """
     cursor = np.zeros(2, np.int64)
     offsets, lengths = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
-    out = np.empty(max(room, 64), np.int64)
+    out = np.empty(max(16 * asked, 64), np.int64)
     while True:
         probe(cursor, offsets, lengths, out)
-        if cursor[0] >= rows:
+        if cursor[0] >= asked:
             return offsets, lengths, out
         larger = np.empty(2 * len(out), np.int64)
         larger[: cursor[1]] = out[: cursor[1]]

@@ -12,6 +12,7 @@ from slackwater.kernels.packed import (
     Packed,
     delete_entries,
     fill_blocks,
+    group_starts,
     insert_entries,
     read_out,
 )
@@ -72,6 +73,12 @@ class PackedOrder:
         count = len(self)
         out = np.empty(count), np.empty(count), np.empty(count, np.int64), np.empty((count, self._width))
         read_out(self.packed, *out)
+        return out
+
+    def starts(self, groups: Integers) -> tuple[Integers, Integers]:
+        """Where the entries begin whose first number is each of these: places of blocks, and offsets in them."""
+        out = np.empty(len(groups), np.int64), np.empty(len(groups), np.int64)
+        group_starts(self.packed, groups, *out)
         return out
 
     def _make_room(self, blocks: int) -> None:

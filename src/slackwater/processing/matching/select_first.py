@@ -22,6 +22,6 @@ class SelectFirst(SelectJoinFirst):
         by, lows, highs = np.argsort(attributes[:, 0]), self._queries.lows[side.other], self._queries.highs[side.other]
         return collect(
             len(join),
-            16 * len(join),
+            len(by),
             lambda *out: probe_selected(partners, join, attributes, by, ALL, *index, lows, highs, *out),
         )

@@ -4,12 +4,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from slackwater.kernels.select_probes import probe_groups, probe_selected
+from slackwater.kernels.select_probes import probe_selected
 from slackwater.processing.base import Floats, Integers
 from slackwater.processing.matching.base import JoinSide, Shape
 from slackwater.processing.matching.hotspots import ALPHA, SCATTERED, HotspotTracker
 from slackwater.processing.matching.indexed import Found, IndexedMatcher, both, collect
-from slackwater.processing.matching.rectangles import Rectangles
+from slackwater.processing.matching.stabbed import StabbedRectangles
 
 
 class SelectHotspot(IndexedMatcher):
@@ -21,7 +21,7 @@ class SelectHotspot(IndexedMatcher):
         super().__init__(shape)
         self.trackers = (HotspotTracker(alpha), HotspotTracker(alpha))
         """For rows of the left side, of the ranges on the right; and the other way round."""
-        self._indexes = (Rectangles(self._queries, 0), Rectangles(self._queries, 1))
+        self._indexes = (StabbedRectangles(self._queries, 0), StabbedRectangles(self._queries, 1))
 
     def _added(self, slots: Integers) -> None:
         for side in JoinSide:
@@ -46,32 +46,16 @@ class SelectHotspot(IndexedMatcher):
 
     def _by_hotspots(self, side: JoinSide, join: Floats, attributes: Floats, by: Integers) -> Found:
         """The affected queries of the rows in `by`."""
-        partners, index = self._orders[side.other].packed, self._indexes[side].searchable()
-        tracker, queries = self.trackers[side], self._queries
-        table = tracker.hot.table
-        hot = collect(
-            len(join),
-            16 * len(join),
-            lambda *out: probe_groups(
-                partners,
-                join,
-                attributes,
-                by,
-                table.points,
-                table.groups,
-                table.least,
-                table.most,
-                *index,
-                *out,
-            ),
-        )
+        partners, index, tracker = self._orders[side.other], self._indexes[side], self.trackers[side]
+        hot = index.probe(partners, join, attributes, by, tracker.hot.table)
         if tracker.hot_share == 1:
             return hot
-        lows, highs = queries.lows[side.other], queries.highs[side.other]
+        lows, highs = self._queries.lows[side.other], self._queries.highs[side.other]
+        packed, rectangles = partners.packed, index.rectangles.searchable()
         cold = collect(
             len(join),
-            16 * len(join),
-            lambda *out: probe_selected(partners, join, attributes, by, SCATTERED, *index, lows, highs, *out),
+            len(by),
+            lambda *out: probe_selected(packed, join, attributes, by, SCATTERED, *rectangles, lows, highs, *out),
         )
         return both(hot, cold)
 

@@ -37,7 +37,7 @@ class SelectJoinFirst(IndexedMatcher):
         by, stamps = np.argsort(attributes[:, 0]), np.zeros(self._queries.slots.ever, np.int64)
         return collect(
             len(join),
-            16 * len(join),
+            len(by),
             lambda *out: probe_joined(partners, join, attributes, by, ALL, *index, stamps, *out),
         )
 
@@ -57,7 +57,7 @@ class SelectJoinFirstRows(IndexedMatcher):
         by, slots = np.argsort(join), queries.slots.all()
         return collect(
             len(join),
-            16 * len(join),
+            len(by),
             lambda *out: probe_each_query(
                 partners,
                 join,

@@ -9,12 +9,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from slackwater.kernels.select_probes import probe_groups
 from slackwater.processing.base import Floats, Integers
 from slackwater.processing.matching.base import JoinSide, Shape
-from slackwater.processing.matching.indexed import Found, IndexedMatcher, collect
+from slackwater.processing.matching.indexed import Found, IndexedMatcher
 from slackwater.processing.matching.partition import LazyPartition, RefinedPartition
-from slackwater.processing.matching.rectangles import Rectangles
+from slackwater.processing.matching.stabbed import StabbedRectangles
 
 
 class SelectSSI(IndexedMatcher):
@@ -26,7 +25,7 @@ class SelectSSI(IndexedMatcher):
         super().__init__(shape)
         self.partitions = (RefinedPartition(), RefinedPartition()) if partitions is None else partitions
         """For rows of the left side, of the ranges on the right; and the other way round."""
-        self._indexes = (Rectangles(self._queries, 0), Rectangles(self._queries, 1))
+        self._indexes = (StabbedRectangles(self._queries, 0), StabbedRectangles(self._queries, 1))
 
     @property
     def groups(self) -> tuple[int, int]:
@@ -55,24 +54,8 @@ class SelectSSI(IndexedMatcher):
         return True
 
     def _probe(self, side: JoinSide, join: Floats, attributes: Floats) -> Found:
-        partners, index = self._orders[side.other].packed, self._indexes[side].searchable()
-        table, by = self.partitions[side].groups.table, np.argsort(attributes[:, 0])
-        return collect(
-            len(join),
-            16 * len(join),
-            lambda *out: probe_groups(
-                partners,
-                join,
-                attributes,
-                by,
-                table.points,
-                table.groups,
-                table.least,
-                table.most,
-                *index,
-                *out,
-            ),
-        )
+        by, table = np.argsort(attributes[:, 0]), self.partitions[side].groups.table
+        return self._indexes[side].probe(self._orders[side.other], join, attributes, by, table)
 
     def _check(self) -> None:
         super()._check()
