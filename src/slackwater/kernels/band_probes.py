@@ -48,12 +48,16 @@ def probe_groups(
     used = cursor[1]
     for k in range(cursor[0], len(by)):
         join_value, begin = join[by[k]], used
+        place, crowded = -1, 8 * len(points) > partners.meta[0]
         for g in range(len(points)):
-            below, nearest_below, above, nearest_above = neighbours(partners, join_value, points[g], flip)
+            # Many groups: the next point is near the last one. Few: it is not, and halving is quicker.
+            below, nearest_below, above, nearest_above, place = neighbours(
+                partners, join_value, points[g], flip, min(place, partners.meta[0] - 1) if crowded else -1
+            )
             if below and least[g] <= nearest_below:
-                place, offset = left_starts[0][g], left_starts[1][g]
-                while place < lefts.meta[0]:
-                    block = lefts.order[place]
+                at, offset = left_starts[0][g], left_starts[1][g]
+                while at < lefts.meta[0]:
+                    block = lefts.order[at]
                     size = lefts.sizes[block]
                     while (
                         offset < size
@@ -68,11 +72,11 @@ def probe_groups(
                         offset += 1
                     if offset < size:
                         break
-                    place, offset = place + 1, 0
+                    at, offset = at + 1, 0
             if above and most[g] >= nearest_above:
-                place, offset = right_starts[0][g], right_starts[1][g]
-                while place < rights.meta[0]:
-                    block = rights.order[place]
+                at, offset = right_starts[0][g], right_starts[1][g]
+                while at < rights.meta[0]:
+                    block = rights.order[at]
                     size = rights.sizes[block]
                     while (
                         offset < size
@@ -89,7 +93,7 @@ def probe_groups(
                         offset += 1
                     if offset < size:
                         break
-                    place, offset = place + 1, 0
+                    at, offset = at + 1, 0
         offsets[by[k]], lengths[by[k]] = begin, used - begin
     cursor[0], cursor[1] = len(by), used
 
@@ -112,9 +116,10 @@ def probe_each_query(
     used = cursor[1]
     for k in range(cursor[0], len(by)):
         own, begin = join[by[k]], used
+        place = -1
         for j in range(len(slots)):
             slot = slots[j]
-            place, offset = seek(partners, own, high[slot] if flip else low[slot], 2 if flip else 1)
+            place, offset = seek(partners, own, high[slot] if flip else low[slot], 2 if flip else 1, place)
             if place == partners.meta[0]:
                 continue
             value = partners.first[partners.order[place], offset]

@@ -9,7 +9,7 @@ the search is exact where x + bound would not be.
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.kernels.compiled import compiled
+from slackwater.kernels.compiled import compiled, inlined
 from slackwater.kernels.packed import Packed, locate
 
 Integers = npt.NDArray[np.int64]
@@ -19,7 +19,7 @@ Flags = npt.NDArray[np.bool_]
 ABOVE, AT_LEAST, FLIPPED_AT_MOST = range(3)
 
 
-@compiled
+@inlined
 def reached(value: float, own: float, bound: float, how: int) -> bool:
     """Whether a row is at or beyond the place looked for; along the list it turns true once."""
     if how == 0:
@@ -29,10 +29,27 @@ def reached(value: float, own: float, bound: float, how: int) -> bool:
     return own - value <= bound
 
 
-@compiled
-def seek(packed: Packed, own: float, bound: float, how: int) -> tuple[int, int]:
-    """Where the first row stands that is `reached`; place = blocks where none is."""
+@inlined
+def seek(packed: Packed, own: float, bound: float, how: int, near: int) -> tuple[int, int]:
+    """Where the first row stands that is `reached`; place = blocks where none is.
+
+    `near` is a place of the directory to begin at, in steps that double, or −1 to halve all of it.
+    """
     low, high = 0, packed.meta[0]
+    if 0 <= near < high:
+        step = 1
+        if reached(packed.keys_first[near], own, bound, how):
+            high = near
+            while high - step >= 0 and reached(packed.keys_first[high - step], own, bound, how):
+                high -= step
+                step *= 2
+            low = max(high - step, 0)
+        else:
+            low = near + 1
+            while low + step - 1 < high and not reached(packed.keys_first[low + step - 1], own, bound, how):
+                low += step
+                step *= 2
+            high = min(low + step, high)
     while low < high:
         middle = (low + high) >> 1
         if reached(packed.keys_first[middle], own, bound, how):
@@ -42,22 +59,46 @@ def seek(packed: Packed, own: float, bound: float, how: int) -> tuple[int, int]:
     if low == 0:
         return 0, 0
     block = packed.order[low - 1]
-    start, end = 0, packed.sizes[block]
+    size = packed.sizes[block]
+    # Guess where it stands between the first entries of two blocks, and step from there: a miss of the cache or two
+    # where halving a block would cost five.
+    guess = size >> 1
+    if low < packed.meta[0]:
+        least, most = packed.keys_first[low - 1], packed.keys_first[low]
+        share = ((own - bound if how == 2 else own + bound) - least) / max(most - least, 1e-300)
+        if 0.0 <= share < 1.0:
+            guess = int(share * size)
+    step = 1
+    if reached(packed.first[block, guess], own, bound, how):
+        end = guess
+        while end - step >= 0 and reached(packed.first[block, end - step], own, bound, how):
+            end -= step
+            step *= 2
+        start = max(end - step, 0)
+    else:
+        start = guess + 1
+        while start + step - 1 < size and not reached(packed.first[block, start + step - 1], own, bound, how):
+            start += step
+            step *= 2
+        end = min(start + step, size)
     while start < end:
         middle = (start + end) >> 1
         if reached(packed.first[block, middle], own, bound, how):
             end = middle
         else:
             start = middle + 1
-    if start == packed.sizes[block]:
+    if start == size:
         return low, 0
     return low - 1, start
 
 
-@compiled
-def neighbours(packed: Packed, own: float, point: float, flip: bool) -> tuple[bool, float, bool, float]:
-    """The greatest difference at most `point` and the least one above it, each with whether there is one."""
-    place, offset = seek(packed, own, point, 2 if flip else 0)
+@inlined
+def neighbours(packed: Packed, own: float, point: float, flip: bool, near: int) -> tuple[bool, float, bool, float, int]:
+    """The greatest difference at most `point` and the least one above it, each with whether there is one.
+
+    And the place at which to begin the next time, for a point nearby.
+    """
+    place, offset = seek(packed, own, point, 2 if flip else 0, near)
     after, following = False, 0.0
     if place < packed.meta[0]:
         after, following = True, packed.first[packed.order[place], offset]
@@ -70,8 +111,8 @@ def neighbours(packed: Packed, own: float, point: float, flip: bool) -> tuple[bo
     else:
         before = False
     if flip:
-        return after, own - following, before, own - preceding
-    return before, preceding - own, after, following - own
+        return after, own - following, before, own - preceding, place
+    return before, preceding - own, after, following - own, place
 
 
 @compiled
@@ -105,7 +146,7 @@ def joins_within(packed: Packed, join: float, low: float, high: float) -> bool:
     return bool(packed.first[block, offset] == join and packed.second[block, offset] <= high)
 
 
-@compiled
+@inlined
 def inside(values: Floats, row: int, lows: Floats, highs: Floats, query: int, begin: int) -> bool:
     """Whether a row's attributes, from `begin` on, lie in a query's ranges."""
     for k in range(begin, values.shape[1]):
@@ -147,7 +188,7 @@ def walk(
             continue
         join = own_join[row]
         if band:
-            place, offset = seek(packed, join, high[query] if flip else low[query], 2 if flip else 1)
+            place, offset = seek(packed, join, high[query] if flip else low[query], 2 if flip else 1, -1)
         else:
             place, offset = locate(packed, join, other_lows[query, 0], -1)
         while place < packed.meta[0]:
@@ -205,3 +246,15 @@ def interleave(offsets: Integers, lengths: Integers, found: Integers, places: In
     for row in range(len(lengths)):
         for k in range(lengths[row]):
             out[places[row] + k] = found[offsets[row] + k]
+
+
+@compiled
+def count_joining(packed: Packed, join: Floats, out: Integers) -> None:
+    """How many rows are equal to each of these."""
+    for k in range(len(join)):
+        place, offset = locate(packed, join[k], -np.inf, -1)
+        end, last = locate(packed, join[k], np.inf, 9223372036854775807)
+        count = last - offset
+        for at in range(place, end):
+            count += packed.sizes[packed.order[at]]
+        out[k] = count

@@ -4,12 +4,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from slackwater.kernels.select_probes import probe_selected
 from slackwater.processing.base import Floats
 from slackwater.processing.matching.base import JoinSide
-from slackwater.processing.matching.indexed import Found, collect
+from slackwater.processing.matching.indexed import Found
 from slackwater.processing.matching.rectangles import ALL
 from slackwater.processing.matching.select_join_first import SelectJoinFirst
+from slackwater.processing.matching.select_routes import select_first
 
 
 class SelectFirst(SelectJoinFirst):
@@ -18,10 +18,5 @@ class SelectFirst(SelectJoinFirst):
     SHAPES: ClassVar[tuple[bool, ...]] = (False,)
 
     def _probe(self, side: JoinSide, join: Floats, attributes: Floats) -> Found:
-        partners, index = self._orders[side.other].packed, self._all[side].searchable()
-        by, lows, highs = np.argsort(attributes[:, 0]), self._queries.lows[side.other], self._queries.highs[side.other]
-        return collect(
-            len(join),
-            len(by),
-            lambda *out: probe_selected(partners, join, attributes, by, ALL, *index, lows, highs, *out),
-        )
+        by, partners = np.argsort(attributes[:, 0]), self._orders[side.other].packed
+        return select_first(partners, join, attributes, by, self._all[side], ALL, self._queries, side.other)

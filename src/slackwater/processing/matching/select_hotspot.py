@@ -4,11 +4,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from slackwater.kernels.select_probes import probe_selected
 from slackwater.processing.base import Floats, Integers
 from slackwater.processing.matching.base import JoinSide, Shape
 from slackwater.processing.matching.hotspots import ALPHA, SCATTERED, HotspotTracker
-from slackwater.processing.matching.indexed import Found, IndexedMatcher, both, collect
+from slackwater.processing.matching.indexed import Found, IndexedMatcher, both
+from slackwater.processing.matching.select_routes import select_first
 from slackwater.processing.matching.stabbed import StabbedRectangles
 
 
@@ -50,12 +50,8 @@ class SelectHotspot(IndexedMatcher):
         hot = index.probe(partners, join, attributes, by, tracker.hot.table)
         if tracker.hot_share == 1:
             return hot
-        lows, highs = self._queries.lows[side.other], self._queries.highs[side.other]
-        packed, rectangles = partners.packed, index.rectangles.searchable()
-        cold = collect(
-            len(join),
-            len(by),
-            lambda *out: probe_selected(packed, join, attributes, by, SCATTERED, *rectangles, lows, highs, *out),
+        cold = select_first(
+            partners.packed, join, attributes, by, index.rectangles, SCATTERED, self._queries, side.other
         )
         return both(hot, cold)
 

@@ -8,11 +8,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from slackwater.kernels.select_probes import probe_each_query, probe_joined
 from slackwater.processing.base import Floats, Integers
 from slackwater.processing.matching.base import JoinSide, Shape
-from slackwater.processing.matching.indexed import Found, IndexedMatcher, collect
+from slackwater.processing.matching.indexed import Found, IndexedMatcher
 from slackwater.processing.matching.rectangles import ALL, Rectangles
+from slackwater.processing.matching.select_routes import each_query, join_first
 
 
 class SelectJoinFirst(IndexedMatcher):
@@ -33,13 +33,8 @@ class SelectJoinFirst(IndexedMatcher):
             index.delete(slots, np.full(len(slots), ALL))
 
     def _probe(self, side: JoinSide, join: Floats, attributes: Floats) -> Found:
-        partners, index = self._orders[side.other].packed, self._all[side].searchable()
-        by, stamps = np.argsort(attributes[:, 0]), np.zeros(self._queries.slots.ever, np.int64)
-        return collect(
-            len(join),
-            len(by),
-            lambda *out: probe_joined(partners, join, attributes, by, ALL, *index, stamps, *out),
-        )
+        by, partners = np.argsort(attributes[:, 0]), self._orders[side.other].packed
+        return join_first(partners, join, attributes, by, self._all[side], ALL, self._queries.slots.ever)
 
     def _check(self) -> None:
         super()._check()
@@ -53,21 +48,5 @@ class SelectJoinFirstRows(IndexedMatcher):
     SHAPES: ClassVar[tuple[bool, ...]] = (False,)
 
     def _probe(self, side: JoinSide, join: Floats, attributes: Floats) -> Found:
-        partners, queries, other = self._orders[side.other].packed, self._queries, side.other
-        by, slots = np.argsort(join), queries.slots.all()
-        return collect(
-            len(join),
-            len(by),
-            lambda *out: probe_each_query(
-                partners,
-                join,
-                attributes,
-                by,
-                slots,
-                queries.lows[side],
-                queries.highs[side],
-                queries.lows[other],
-                queries.highs[other],
-                *out,
-            ),
-        )
+        by, partners = np.argsort(join), self._orders[side.other].packed
+        return each_query(partners, join, attributes, by, self._queries, side.other)
