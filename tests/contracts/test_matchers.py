@@ -9,6 +9,7 @@ import inspect
 import math
 import pkgutil
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,11 @@ from slackwater.core.errors import MatchingError
 from slackwater.processing.matching import JoinRows, Joins, JoinSide, Matcher, Shape, change
 from slackwater.processing.matching.band_hotspot import BandHotspot
 from slackwater.processing.matching.band_ssi import BandSSI
+from slackwater.processing.matching.costs import USUAL, Constants, Route
 from slackwater.processing.matching.hotspots import HotspotTracker
 from slackwater.processing.matching.partition import LazyPartition
 from slackwater.processing.matching.select_hotspot import SelectHotspot
+from slackwater.processing.matching.select_router import SelectRouter
 
 BANDS = [Shape(band=True), Shape(band=True, left=1), Shape(band=True, left=2, right=2)]
 SELECTS = [
@@ -49,11 +52,32 @@ def discovered() -> Iterator[tuple[type[Any], tuple[bool, ...]]]:
                 yield kind, getattr(kind, "SHAPES", (True, False))
 
 
+def only_by(only: Route) -> Constants:
+    """Constants under which one route is always the cheapest."""
+    return {route: tuple(0.0 if route is only else 1.0 for _ in terms) for route, terms in USUAL.items()}
+
+
+def by_turns() -> Constants:
+    """Constants under which what joins and what is selected decides, at the sizes of these histories."""
+    return {
+        Route.JOIN_FIRST: (0.0, 0.1, 0.1),
+        Route.EACH_QUERY: (0.0, 0.1, 0.0),
+        Route.SELECT_FIRST: (0.0, 0.0, 0.5),
+        Route.HOTSPOT: (0.01, 0.3, 0.0, 0.0, 0.0, 0.0),
+    }
+
+
+def routed(constants: Constants, shape: Shape) -> Matcher:
+    return SelectRouter(shape, 0.3, constants)
+
+
 VARIANTS: dict[str, tuple[Make, tuple[bool, ...]]] = {
     "BandSSI lazy": (lambda shape: BandSSI(shape, LazyPartition()), (True,)),
     "BandSSI strict": (lambda shape: BandSSI(shape, LazyPartition(0.2, strict=True)), (True,)),
     "BandHotspot half": (lambda shape: BandHotspot(shape, HotspotTracker(0.3)), (True,)),
     "SelectHotspot half": (lambda shape: SelectHotspot(shape, 0.3), (False,)),
+    **{f"SelectRouter {route.name}": (partial(routed, only_by(route)), (False,)) for route in Route},
+    "SelectRouter by turns": (partial(routed, by_turns()), (False,)),
 }
 """Settings under which the same classes take other ways: small histories have no scattered queries otherwise."""
 
