@@ -278,6 +278,7 @@ def probe_joined(
     coarse: Floats,
     coarser: Floats,
     stamps: Integers,
+    before: int,
     cursor: Integers,
     offsets: Integers,
     lengths: Integers,
@@ -310,8 +311,8 @@ def probe_joined(
             end, used = used, start
             for j in range(start, end):
                 slot = out[j]
-                if stamps[slot] != k + 1:
-                    stamps[slot] = k + 1
+                if stamps[slot] != before + k + 1:
+                    stamps[slot] = before + k + 1
                     out[used] = slot
                     used += 1
         offsets[row], lengths[row] = begin, used - begin

@@ -65,6 +65,11 @@ class HotspotTracker:
         """The share of the ranges that is hot."""
         return self._hot_count / max(self._count, 1)
 
+    @property
+    def scattered_count(self) -> int:
+        """How many ranges are not hot."""
+        return self._count - self._hot_count
+
     def group_of(self, slots: Integers) -> Integers:
         """The hot groups of ranges; SCATTERED for the others."""
         return self._group_of[slots]

@@ -12,7 +12,7 @@ from slackwater.processing.base import Floats, Integers
 from slackwater.processing.matching.base import JoinSide, Shape
 from slackwater.processing.matching.indexed import Found, IndexedMatcher
 from slackwater.processing.matching.rectangles import ALL, Rectangles
-from slackwater.processing.matching.select_routes import each_query, join_first
+from slackwater.processing.matching.select_routes import Stamps, each_query, join_first
 
 
 class SelectJoinFirst(IndexedMatcher):
@@ -23,6 +23,7 @@ class SelectJoinFirst(IndexedMatcher):
     def __init__(self, shape: Shape) -> None:
         super().__init__(shape)
         self._all = (Rectangles(self._queries, 0), Rectangles(self._queries, 1))
+        self._stamps = Stamps(self._queries)
 
     def _added(self, slots: Integers) -> None:
         for index in self._all:
@@ -34,7 +35,7 @@ class SelectJoinFirst(IndexedMatcher):
 
     def _probe(self, side: JoinSide, join: Floats, attributes: Floats) -> Found:
         by, partners = np.argsort(attributes[:, 0]), self._orders[side.other].packed
-        return join_first(partners, join, attributes, by, self._all[side], ALL, self._queries.slots.ever)
+        return join_first(partners, join, attributes, by, self._all[side], ALL, self._stamps)
 
     def _check(self) -> None:
         super()._check()

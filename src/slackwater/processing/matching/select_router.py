@@ -5,7 +5,8 @@ equal width over the own ranges, one of all queries and one of the scattered, ma
 changed. `calibrate` measures every route on rows of all kinds in a sample and fits the constants; before that they are
 those of some machine.
 
-Rows go to a route of their own only if that saves more than the call.
+A look at one row of sixteen says whether choosing row by row is likely to pay; if not, the batch goes the way that is
+cheapest for the sample. Rows go to a route of their own only if that saves more than the call.
 """
 
 from collections.abc import Callable
@@ -23,11 +24,15 @@ from slackwater.processing.matching.hotspots import ALPHA
 from slackwater.processing.matching.indexed import Found
 from slackwater.processing.matching.rectangles import ALL, Rectangles
 from slackwater.processing.matching.select_hotspot import SelectHotspot
-from slackwater.processing.matching.select_routes import each_query, join_first, select_first
+from slackwater.processing.matching.select_routes import Stamps, each_query, join_first, select_first
 
 BUCKETS = 100
-CALL = 3e-5
-"""Seconds that another kernel costs whatever it does."""
+CALL = 1e-4
+"""Seconds that another route costs a batch whatever it does."""
+LOOK = 5e-7
+"""Seconds that it costs to choose a route for one row."""
+SAMPLE = 16
+"""Of so many rows one is looked at to see whether choosing pays at all."""
 
 
 class SelectRouter(SelectHotspot):
@@ -43,6 +48,7 @@ class SelectRouter(SelectHotspot):
         self._all = (Rectangles(self._queries, 0), Rectangles(self._queries, 1))
         self._counts: list[tuple[StepFunction, StepFunction] | None] = [None, None]
         self._changed = 0
+        self._stamps = Stamps(self._queries)
 
     @property
     def shares(self) -> dict[Route, float]:
@@ -67,6 +73,8 @@ class SelectRouter(SelectHotspot):
                         started = clock()
                         self._go(route, side, rows.join, attributes, rows_to_do, partners)
                         least = min(least, clock() - started)
+                        if least > 0.02:
+                            break
                     if least > 0.02:
                         break
                 if len(rows_to_do):
@@ -78,7 +86,7 @@ class SelectRouter(SelectHotspot):
     def routes(self, side: JoinSide, rows: JoinRows) -> list[Route]:
         """The route that each row would take."""
         check_rows(self._shape, side, rows)
-        places = self._choose(self._situation(side, rows.join, self._attributes(side, rows)))
+        places = self._places(side, rows.join, self._attributes(side, rows))
         return [list(Route)[place] for place in places.tolist()]
 
     def _added(self, slots: Integers) -> None:
@@ -100,7 +108,7 @@ class SelectRouter(SelectHotspot):
 
     def _probe(self, side: JoinSide, join: Floats, attributes: Floats) -> Found:
         partners = self._orders[side.other].packed
-        places = self._choose(self._situation(side, join, attributes))
+        places = self._places(side, join, attributes)
         offsets, lengths = np.zeros(len(join), np.int64), np.zeros(len(join), np.int64)
         written, parts = 0, list[Integers]()
         along = np.argsort(attributes[:, 0])
@@ -119,16 +127,27 @@ class SelectRouter(SelectHotspot):
     ) -> Found:
         queries, across = self._queries, side.other
         if route is Route.JOIN_FIRST:
-            return join_first(partners, join, attributes, by, self._all[side], ALL, queries.slots.ever)
+            return join_first(partners, join, attributes, by, self._all[side], ALL, self._stamps)
         if route is Route.EACH_QUERY:
             return each_query(partners, join, attributes, by, queries, across)
         if route is Route.SELECT_FIRST:
             return select_first(partners, join, attributes, by, self._all[side], ALL, queries, across)
         return self._by_hotspots(side, join, attributes, by)
 
+    def _places(self, side: JoinSide, join: Floats, attributes: Floats) -> Integers:
+        """The place of the route of each row among all routes, chosen row by row where that is likely to pay."""
+        if len(join) > SAMPLE:
+            costs = self._costs(self._situation(side, join[::SAMPLE], attributes[::SAMPLE]))
+            main = int(costs.sum(axis=1).argmin())
+            if (costs[main] - costs.min(axis=0)).mean() < LOOK:
+                return np.full(len(join), main)
+        return self._choose(self._situation(side, join, attributes))
+
+    def _costs(self, about: Situation) -> Floats:
+        return np.stack([estimated(route, about, self.constants) for route in Route])
+
     def _choose(self, about: Situation) -> Integers:
-        """The place of the route of each row among all routes."""
-        costs = np.stack([estimated(route, about, self.constants) for route in Route])
+        costs = self._costs(about)
         choice: Integers = costs.argmin(axis=0)
         # Whoever is chosen for most of the work takes along what is not worth a call.
         main = int(costs.sum(axis=1).argmin())
@@ -150,7 +169,7 @@ class SelectRouter(SelectHotspot):
             queries=len(self._queries),
             hot_groups=len(hot),
             hot_roots=float(np.sqrt(hot.sizes).sum()),
-            scattered=len(self.trackers[side].scattered.slots()),
+            scattered=self.trackers[side].scattered_count,
             joining=joining.astype(np.float64),
             selected=every(own) * joins,
             selected_scattered=scattered(own) * joins,

@@ -10,7 +10,7 @@ from slackwater.kernels.select_probes import probe_each_query, probe_joined, pro
 from slackwater.processing.base import Floats, Integers
 from slackwater.processing.matching.indexed import Found, collect
 from slackwater.processing.matching.rectangles import Rectangles
-from slackwater.processing.matching.tables import QueryTable
+from slackwater.processing.matching.tables import QueryTable, grown_integers
 
 
 def select_first(
@@ -33,15 +33,30 @@ def select_first(
 
 
 def join_first(
-    partners: Packed, join: Floats, attributes: Floats, by: Integers, index: Rectangles, group: int, ever: int
+    partners: Packed, join: Floats, attributes: Floats, by: Integers, index: Rectangles, group: int, stamps: "Stamps"
 ) -> Found:
-    """SJ-JoinFirst over queries (E); `ever` is how many slots of queries there have been."""
-    rectangles, stamps = index.searchable(), np.zeros(ever, np.int64)
+    """SJ-JoinFirst over queries (E)."""
+    rectangles, (marks, before) = index.searchable(), stamps.take(len(by))
     return collect(
         len(join),
         len(by),
-        lambda *out: probe_joined(partners, join, attributes, by, group, *rectangles, stamps, *out),
+        lambda *out: probe_joined(partners, join, attributes, by, group, *rectangles, marks, before, *out),
     )
+
+
+class Stamps:
+    """Which row last found each query, so that no row finds one twice; not wiped between batches."""
+
+    def __init__(self, queries: QueryTable) -> None:
+        self._queries = queries
+        self._marks = np.zeros(0, np.int64)
+        self._used = 0
+
+    def take(self, rows: int) -> tuple[Integers, int]:
+        """The marks, and a number after which as many as there are rows are fresh."""
+        self._marks = grown_integers(self._marks, self._queries.slots.ever)
+        self._used += rows
+        return self._marks, self._used - rows
 
 
 def each_query(
