@@ -8,8 +8,9 @@ Design
     row to all shards that may own a partner, and the affected queries they find are united.
 
     Boundaries are quantiles of the left rows, so that shards own about as many each. A value so frequent that several
-    quantiles fall on it stands as a boundary several times: the shards in between share the value, its left rows go to
-    one of them by their ids, its right rows to all. That is how skew is spread, also that of one key.
+    quantiles fall on it stands as a boundary several times: the shards that touch it share the value, its left rows go
+    to one of them by their ids, its right rows to all. That is how skew is spread, also that of one key: no shard owns
+    more than twice its share.
 
     When a query is wider than all before, the margin grows and right rows are copied to where they are missing. A query
     that is open on one side makes the margin infinite: every shard then has all right rows. Keep such queries in a
@@ -44,7 +45,7 @@ from slackwater.processing.matching.tables import RowTable, Slots
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cuts:
-    """Where the line of join values is cut: shard k owns from `bounds[k − 1]` up to `bounds[k]`.
+    """Where the line of join values is cut: shard k owns from `bounds[k − 1]` to `bounds[k]`, the ends not alone.
 
     >>> cuts = Cuts(np.array([10.0, 20.0, 20.0]))
     >>> cuts.owners(np.array([5.0, 10.0, 20.0, 20.0, 99.0]), np.array([0, 0, 0, 1, 0])).tolist()
@@ -61,22 +62,14 @@ class Cuts:
         return len(self.bounds) + 1
 
     def owners(self, join: Floats, ids: Integers) -> Integers:
-        """The shard of each left row: the one after the last boundary at or below it.
-
-        A value that is a boundary n times over is shared by the n shards that begin there.
-        """
-        last = np.searchsorted(self.bounds, join, side="right")
-        begins = np.searchsorted(self.bounds, join, side="left")
-        # The shards that begin at a value are begins + 1 … last.
-        sharing = np.maximum(last - begins, 1)
-        owners: Integers = last - np.where(last > begins, np.mod(ids, sharing), 0)
+        """The shard of each left row; a value that is a boundary n times is shared by the n + 1 shards it touches."""
+        first, last = self.readers(join, join)
+        owners: Integers = last - np.mod(ids, last - first + 1)
         return owners
 
     def readers(self, low: Floats, high: Floats) -> tuple[Integers, Integers]:
         """The first and the last shard that may own a row in each closed range."""
-        first = np.searchsorted(self.bounds, low, side="left")
-        begins = np.isin(low, self.bounds)
-        return first + begins, np.searchsorted(self.bounds, high, side="right")
+        return np.searchsorted(self.bounds, low, side="left"), np.searchsorted(self.bounds, high, side="right")
 
 
 def cuts_of(join: Floats, shards: int) -> Cuts:
