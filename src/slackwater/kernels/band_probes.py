@@ -99,6 +99,54 @@ def probe_groups(
 
 
 @compiled
+def count_by_groups(
+    partners: Packed,
+    flip: bool,
+    join: Floats,
+    by: Integers,
+    points: Floats,
+    groups: Integers,
+    inner_low: Floats,
+    inner_high: Floats,
+    sizes: Integers,
+    lefts: Packed,
+    left_starts: Starts,
+    rights: Packed,
+    right_starts: Starts,
+    low: Floats,
+    counts: Integers,
+) -> None:
+    """BJ-SSI that only counts: a group in whose common part a difference lies counts as a whole, without a look."""
+    for k in range(len(by)):
+        count = 0
+        for g in range(len(points)):
+            below, nearest_below, above, nearest_above, _ = neighbours(partners, join[by[k]], points[g], flip, -1)
+            if (below and nearest_below >= inner_low[g]) or (above and nearest_above <= inner_high[g]):
+                count += sizes[g]
+                continue
+            at, offset = left_starts[0][g], left_starts[1][g]
+            while below and at < lefts.meta[0]:
+                block = lefts.order[at]
+                if lefts.first[block, offset] != groups[g] or lefts.second[block, offset] > nearest_below:
+                    break
+                count += 1
+                offset += 1
+                if offset == lefts.sizes[block]:
+                    at, offset = at + 1, 0
+            at, offset = right_starts[0][g], right_starts[1][g]
+            while above and at < rights.meta[0]:
+                block = rights.order[at]
+                if rights.first[block, offset] != groups[g] or -rights.second[block, offset] < nearest_above:
+                    break
+                if not below or low[rights.slots[block, offset]] > nearest_below:
+                    count += 1
+                offset += 1
+                if offset == rights.sizes[block]:
+                    at, offset = at + 1, 0
+        counts[by[k]] = count
+
+
+@compiled
 def probe_each_query(
     partners: Packed,
     flip: bool,

@@ -11,9 +11,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from slackwater.kernels.band_probes import probe_groups
+from slackwater.kernels.band_probes import count_by_groups, probe_groups
 from slackwater.processing.base import Floats, Integers
-from slackwater.processing.matching.base import JoinSide, Shape
+from slackwater.processing.matching.base import JoinRows, JoinSide, Shape, check_rows
 from slackwater.processing.matching.indexed import Found, IndexedMatcher, collect
 from slackwater.processing.matching.order import PackedOrder
 from slackwater.processing.matching.partition import LazyPartition, RefinedPartition
@@ -33,6 +33,31 @@ class BandSSI(IndexedMatcher):
     def groups(self) -> int:
         """How many stabbing groups there are."""
         return len(self.partition.groups)
+
+    def count(self, side: JoinSide, rows: JoinRows) -> Integers:
+        """How many queries have results with each row; groups that a row affects as a whole are not looked into."""
+        if not self._certain:
+            return super().count(side, rows)
+        check_rows(self._shape, side, rows)
+        table, counts = self.partition.groups.table, np.zeros(len(rows), np.int64)
+        count_by_groups(
+            self._orders[side.other].packed,
+            side is JoinSide.RIGHT,
+            rows.join,
+            np.argsort(rows.join),
+            table.points,
+            table.groups,
+            table.inner_low,
+            table.inner_high,
+            table.sizes,
+            self._lefts.packed,
+            self._lefts.starts(table.groups),
+            self._rights.packed,
+            self._rights.starts(table.groups),
+            self._queries.low,
+            counts,
+        )
+        return counts
 
     def _added(self, slots: Integers) -> None:
         low, high = self._queries.low[slots], self._queries.high[slots]
