@@ -157,7 +157,9 @@ class World:
         return float(self.rng.normal(0, 3))
 
     def row(self, side: JoinSide) -> tuple[float, ...]:
-        return tuple(self.value() for _ in range(1 + self.shape.attributes(side)))
+        # Few keys, so that a row of a select-join has partners on both sides of most points.
+        join = self.value() if self.shape.band else float(self.rng.integers(-1, 2))
+        return (join, *(self.value() for _ in range(self.shape.attributes(side))))
 
     def ends(self) -> tuple[float, float]:
         low, high = sorted((self.value(), self.value()))
