@@ -64,7 +64,8 @@ def _drawn(rng: np.random.Generator, count: int, kind: tuple[float, ...], rare: 
 def retail(rng: np.random.Generator, folder: Path, queries: int, arriving: int) -> Mix:
     """Supply and demand from retail events: lines of invoices, one half offered and one half asked for.
 
-    Merchants want quantities in ranges about those of real lines, a fifth to double, on either side.
+    Merchants, small and large alike, want quantities within a fifth or a quarter of one between 1 and 1 000, on either
+    side.
     """
     table = pq.read_table(folder / "uci_online_retail_events.parquet", columns=["stock_code", "qty"])
     table = table.filter(pc.greater(table["qty"], 0))
@@ -73,8 +74,8 @@ def retail(rng: np.random.Generator, folder: Path, queries: int, arriving: int) 
     supply = np.arange(len(products)) % 2 == 0
 
     def ranges() -> tuple[Floats, Floats]:
-        about = rng.choice(quantities, queries)
-        return np.floor(about * rng.uniform(0.2, 1, queries)), np.ceil(about * rng.uniform(1, 2, queries))
+        about = np.exp(rng.uniform(0, np.log(1000), queries))
+        return np.floor(about * rng.uniform(0.8, 1, queries)), np.ceil(about * rng.uniform(1, 1.25, queries))
 
     joins = select_joins(np.arange(queries), *ranges(), *ranges())
     count = int(supply.sum())
