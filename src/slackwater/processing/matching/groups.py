@@ -38,19 +38,20 @@ class Groups:
         self._least, self._most = np.zeros(0), np.zeros(0)
         self._inner_low, self._inner_high = np.zeros(0), np.zeros(0)
         self._alive = np.zeros(0, np.bool_)
+        self._count = 0
         self._table: GroupTable | None = None
+        self._by_point: tuple[Floats, Integers] | None = None
 
     def __len__(self) -> int:
-        return int(self._alive.sum())
+        return self._count
 
     @property
     def table(self) -> GroupTable:
         """The groups there are, in the order of their points."""
         if self._table is None:
-            there = np.flatnonzero(self._alive)
-            there = there[np.argsort(self.points[there], kind="stable")]
+            points, there = self._in_order()
             self._table = GroupTable(
-                self.points[there],
+                points,
                 there,
                 self._least[there],
                 self._most[there],
@@ -59,6 +60,14 @@ class Groups:
                 self.sizes[there],
             )
         return self._table
+
+    def _in_order(self) -> tuple[Floats, Integers]:
+        """The points and the groups, by point: it changes only when groups come or go."""
+        if self._by_point is None:
+            there = np.flatnonzero(self._alive)
+            there = there[np.argsort(self.points[there], kind="stable")]
+            self._by_point = self.points[there], there
+        return self._by_point
 
     def open(self, points: Floats) -> Integers:
         """New, empty groups with these points."""
@@ -76,13 +85,15 @@ class Groups:
         self.points[new], self.sizes[new], self._alive[new] = points, 0, True
         self._least[new], self._most[new] = np.inf, -np.inf
         self._inner_low[new], self._inner_high[new] = -np.inf, np.inf
-        self._table = None
+        self._count += len(points)
+        self._table = self._by_point = None
         return new
 
     def close(self, groups: Integers) -> None:
-        """Take groups away."""
+        """Take groups away, each named once."""
         self._alive[groups] = False
-        self._table = None
+        self._count -= len(groups)
+        self._table = self._by_point = None
 
     def join(self, groups: Integers, low: Floats, high: Floats) -> None:
         """Ranges join groups, one each."""
@@ -93,18 +104,27 @@ class Groups:
     def leave(self, groups: Integers, *, keep: bool = False) -> None:
         """Ranges leave groups; a group without ranges is taken away, or kept."""
         np.subtract.at(self.sizes, groups, 1)
-        if not keep:
-            self._alive[groups[self.sizes[groups] == 0]] = False
         self._table = None
+        empty = np.unique(groups[self.sizes[groups] == 0])
+        if not keep and len(empty):
+            self.close(empty)
+
+    def smaller(self, size: float) -> Integers:
+        """The groups of fewer ranges than this, and the empty ones."""
+        return np.flatnonzero(self._alive & ((self.sizes < size) | (self.sizes == 0)))
+
+    def not_smaller(self, size: float) -> Integers:
+        """The groups of so many ranges or more."""
+        return np.flatnonzero(self._alive & (self.sizes >= size))
 
     def stabbing(self, low: Floats, high: Floats) -> Integers:
         """For each range a group whose point it holds, −1 where there is none."""
-        table = self.table
-        if not len(table):
+        points, groups = self._in_order()
+        if not len(points):
             return np.full(len(low), -1, np.int64)
-        first = np.minimum(np.searchsorted(table.points, low), len(table) - 1)
-        holds = (table.points[first] >= low) & (table.points[first] <= high)
-        return np.where(holds, table.groups[first], -1)
+        first = np.minimum(np.searchsorted(points, low), len(points) - 1)
+        holds = (points[first] >= low) & (points[first] <= high)
+        return np.where(holds, groups[first], -1)
 
     def open_for(self, low: Floats, high: Floats) -> Integers:
         """New groups for these ranges, as few as can be; the ranges do not join yet. Returns the group of each."""

@@ -105,17 +105,11 @@ class HotspotTracker:
 
     def settle(self) -> list[Move]:
         """Restore the invariants; returns who went where, in order."""
-        moves = list[Move]()
-        table = self.hot.table
-        for group in table.groups[(table.sizes < self.alpha / 2 * self._count) | (table.sizes == 0)].tolist():
-            moves.append(self._demote(group))
+        small = self.hot.smaller(self.alpha / 2 * self._count)
+        moves = [self._demote(group) for group in small.tolist()]
         self.scattered.settle()
-        while True:
-            table = self.scattered.groups.table
-            large = table.groups[table.sizes >= self.alpha * self._count].tolist()
-            if not large:
-                break
-            moves += [self._promote(group) for group in large]
+        while len(large := self.scattered.groups.not_smaller(self.alpha * self._count)):
+            moves += [self._promote(group) for group in large.tolist()]
             self.scattered.settle()
         self.moves += sum(len(move.slots) for move in moves)
         return [move for move in moves if len(move.slots)]
