@@ -103,7 +103,7 @@ def hotspots() -> Figures:
     rng, tracker = np.random.default_rng(1), HotspotTracker(0.001)
     spent, checked, ever = 0.0, 0, 0
     there = np.zeros(0, np.int64)
-    restarts = promotions = 0
+    batches = promotions = 0
     while tracker.changes < 1_000_000:
         centres = 50.0 * ((np.arange(200) * 37 + ever // 100_000) % 2000)
         scattered = rng.random(600) < 0.3
@@ -118,10 +118,10 @@ def hotspots() -> Figures:
         promotions += len(tracker.settle())
         spent += time.process_time() - started
         there = np.concatenate((np.delete(there, gone), slots))
-        if tracker.changes % 20_000 == 0:
+        batches += 1
+        if batches % 20 == 0:
             tracker._check()
             checked += 1
-    restarts = tracker.scattered.restarts
     return {
         "hotspot_tracking": {
             "changes": tracker.changes,
@@ -132,7 +132,7 @@ def hotspots() -> Figures:
             "microseconds_a_change": round(spent / tracker.changes * 1e6, 2),
             "moves_a_change": round(tracker.moves / tracker.changes, 3),
             "groups_promoted_or_demoted": promotions,
-            "partitions_started_over": restarts,
+            "partitions_started_over": tracker.scattered.restarts,
             "times_all_invariants_checked": checked,
         }
     }
