@@ -32,6 +32,7 @@ class PackedOrder:
     def __init__(self, width: int = 0, room: int = 256) -> None:
         self._width, self._room = width, room
         self.packed = _empty(4, width, room)
+        self._starts: tuple[Integers, tuple[Integers, Integers]] | None = None
 
     def __len__(self) -> int:
         return int(self.packed.meta[ENTRIES])
@@ -39,6 +40,7 @@ class PackedOrder:
     def insert(self, first: Floats, second: Floats, slots: Integers, carried: Floats | None = None) -> None:
         """Insert entries, in any order."""
         carried = np.zeros((len(slots), 0)) if carried is None else carried
+        self._starts = None
         if len(slots) * 4 > len(self):
             # Sorting all anew is cheaper than moving block after block.
             old = self.entries()
@@ -57,12 +59,14 @@ class PackedOrder:
 
     def delete(self, first: Floats, second: Floats, slots: Integers) -> None:
         """Delete entries that are there."""
+        self._starts = None
         if delete_entries(self.packed, first, second, slots) != len(slots):
             raise AssertionError("an entry to delete was not in its list")
 
     def build(self, first: Floats, second: Floats, slots: Integers, carried: Floats | None = None) -> None:
         """Have these entries and no others."""
         carried = np.zeros((len(slots), 0)) if carried is None else carried
+        self._starts = None
         by = np.lexsort((slots, second, first))
         fill = max(self._room * 3 // 4, 1)
         self.packed = _empty(-(-len(slots) // fill) + 4, self._width, self._room)
@@ -77,9 +81,12 @@ class PackedOrder:
 
     def starts(self, groups: Integers) -> tuple[Integers, Integers]:
         """Where the entries begin whose first number is each of these: places of blocks, and offsets in them."""
-        out = np.empty(len(groups), np.int64), np.empty(len(groups), np.int64)
-        group_starts(self.packed, groups, *out)
-        return out
+        if self._starts is None or self._starts[0] is not groups:
+            out = np.empty(len(groups), np.int64), np.empty(len(groups), np.int64)
+            group_starts(self.packed, groups, *out)
+            # Small batches ask again and again between changes of the list.
+            self._starts = groups, out
+        return self._starts[1]
 
     def _make_room(self, blocks: int) -> None:
         packed = self.packed
