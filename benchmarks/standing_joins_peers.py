@@ -1,7 +1,7 @@
 """Standing band joins against what one would write instead: the same affected queries, indexes built beforehand.
 
 Rows a second of processor time, everybody on one thread. A batch that would take too long is done in slices of 100 rows
-until ten seconds are over. Values are multiples of 2⁻³⁰, so that sums and differences are exact and answers can be
+until four seconds are over. Values are multiples of 2⁻³⁰, so that sums and differences are exact and answers can be
 compared whichever way a peer writes the condition. `ncls` is asked where it is installed; it is no dependency.
 """
 
@@ -26,7 +26,7 @@ from slackwater.processing.matching.band_ssi import BandSSI
 
 ROWS = 100_000
 GRID = 2.0**-30
-PATIENCE = 10.0
+PATIENCE = 4.0
 
 Pairs = tuple[Integers, Integers]
 """Rows of the batch and affected queries."""
