@@ -31,6 +31,10 @@ CALL = 1e-4
 """Seconds that another route costs a batch whatever it does."""
 LOOK = 5e-7
 """Seconds that it costs to choose a route for one row."""
+LONG = 0.02
+"""Seconds after which a measurement is good enough."""
+SHORT = 2e-7
+"""Seconds below which the time of a row cannot be told from that of the call."""
 SAMPLE = 16
 """Of so many rows one is looked at to see whether choosing pays at all."""
 
@@ -62,24 +66,29 @@ class SelectRouter(SelectHotspot):
         attributes, partners = self._attributes(side, rows), self._orders[side.other].packed
         about = self._situation(side, rows.join, attributes)
         kinds = _cell(about.joining, cells) * cells + _cell(about.selected, cells)
+
+        def timed(route: Route, by: Integers) -> float:
+            least = np.inf
+            for _ in range(3):
+                started = clock()
+                self._go(route, side, rows.join, attributes, by, partners)
+                least = min(least, clock() - started)
+                if least > LONG:
+                    break
+            return least
+
         for route in Route:
             terms, seconds = list[Floats](), list[float]()
+            call = timed(route, np.zeros(0, np.int64))
             for kind in np.unique(kinds).tolist():
-                by = np.flatnonzero(kinds == kind)
-                # A first look at few rows says how many can be afforded.
-                for rows_to_do in (by[:4], by[:64]):
-                    least = np.inf
-                    for _ in range(3):
-                        started = clock()
-                        self._go(route, side, rows.join, attributes, rows_to_do, partners)
-                        least = min(least, clock() - started)
-                        if least > 0.02:
-                            break
-                    if least > 0.02:
-                        break
-                if len(rows_to_do):
-                    terms.append(features(route, about)[rows_to_do].mean(axis=0))
-                    seconds.append(max(least - CALL, 1e-7) / len(rows_to_do))
+                # A few rows first: they say whether more can be afforded. Rows may be taken several times over.
+                by = np.resize(np.flatnonzero(kinds == kind), 4)
+                spent = timed(route, by)
+                if spent < LONG:
+                    by = np.resize(np.flatnonzero(kinds == kind), 100)
+                    spent = timed(route, by)
+                terms.append(features(route, about)[by].mean(axis=0))
+                seconds.append(max((spent - call) / len(by), SHORT))
             if seconds:
                 self.constants[route] = fitted(np.array(terms), np.array(seconds))
 
