@@ -96,7 +96,8 @@ class SelectRouter(SelectHotspot):
         """The route that each row would take."""
         check_rows(self._shape, side, rows)
         places = self._places(side, rows.join, self._attributes(side, rows))
-        return [list(Route)[place] for place in places.tolist()]
+        routes = tuple(Route)
+        return [routes[place] for place in places.tolist()]
 
     def _added(self, slots: Integers) -> None:
         super()._added(slots)
