@@ -76,6 +76,7 @@ VARIANTS: dict[str, tuple[Make, tuple[bool, ...]]] = {
     "BandSSI lazy": (lambda shape: BandSSI(shape, LazyPartition()), (True,)),
     "BandSSI strict": (lambda shape: BandSSI(shape, LazyPartition(0.2, strict=True)), (True,)),
     "BandHotspot half": (lambda shape: BandHotspot(shape, HotspotTracker(0.3)), (True,)),
+    "BandHotspot one by one": (lambda shape: BandHotspot(shape, HotspotTracker(0.3), steps_a_search=0), (True,)),
     "SelectHotspot half": (lambda shape: SelectHotspot(shape, 0.3), (False,)),
     **{f"SelectRouter {route.name}": (partial(routed, only_by(route)), (False,)) for route in Route},
     "Sharded in five": (lambda shape: Sharded(shape, Cuts(np.array([-3.0, 0.0, 0.0, 2.5]))), (True, False)),

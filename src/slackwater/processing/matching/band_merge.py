@@ -27,19 +27,22 @@ class BandMerge(IndexedMatcher):
         self._ranges.delete(self._queries.low[slots], self._queries.high[slots], slots)
 
     def _probe(self, side: JoinSide, join: Floats, attributes: Floats) -> Found:
-        values = self._orders[side.other].entries()[0]
-        flip = side is JoinSide.RIGHT
-        values = values[::-1].copy() if flip else values
-        low, high, slots, _ = self._ranges.entries()
-        found = list[Integers]()
-        out = np.empty(len(slots), np.int64)
-        for own in join.tolist():
-            used = probe_by_merging(values, own, flip, low, high, slots, out)
-            found.append(out[:used].copy())
-        lengths = np.array([len(one) for one in found], np.int64)
-        return np.cumsum(lengths) - lengths, lengths, np.concatenate([np.zeros(0, np.int64), *found])
+        return merge_join(self._orders[side.other], self._ranges, join, flip=side is JoinSide.RIGHT)
 
     def _check(self) -> None:
         super()._check()
         self._ranges._check()
         assert len(self._ranges) == len(self._queries)
+
+
+def merge_join(partners: PackedOrder, ranges: PackedOrder, join: Floats, *, flip: bool) -> Found:
+    """The queries in `ranges`, by left end and right end, that are affected by each row."""
+    values = partners.entries()[0]
+    values = values[::-1].copy() if flip else values
+    low, high, slots, _ = ranges.entries()
+    found, out = list[Integers](), np.empty(len(slots), np.int64)
+    for own in join.tolist():
+        used = probe_by_merging(values, own, flip, low, high, slots, out)
+        found.append(out[:used].copy())
+    lengths = np.array([len(one) for one in found], np.int64)
+    return np.cumsum(lengths) - lengths, lengths, np.concatenate([np.zeros(0, np.int64), *found])
