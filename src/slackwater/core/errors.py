@@ -112,6 +112,10 @@ def _infeasible(message: str, tightest: float) -> Infeasible:
     return Infeasible(message, tightest=tightest)
 
 
+class MatchingError(SlackwaterError):
+    """Standing joins, or rows for them, that a matcher cannot take."""
+
+
 class StoreError(SlackwaterError):
     """The folder of latest, history and quarantine cannot do what was asked."""
 

@@ -1,0 +1,1 @@
+"""Standing joins measured: workloads, and three experiments."""

@@ -1,0 +1,42 @@
+"""BJ-DOuter: each row across in turn asks an index of the ranges. O(m log n) a row, and more where many overlap."""
+
+from typing import ClassVar
+
+import numpy as np
+
+from slackwater.kernels.band_probes import probe_each_row
+from slackwater.processing.base import Floats, Integers
+from slackwater.processing.matching.base import JoinSide, Shape
+from slackwater.processing.matching.indexed import Found, IndexedMatcher, collect
+from slackwater.processing.matching.order import PackedOrder
+
+
+class BandDataOuter(IndexedMatcher):
+    """Rows as the outer loop."""
+
+    SHAPES: ClassVar[tuple[bool, ...]] = (True,)
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__(shape)
+        self._ranges = PackedOrder(width=1, room=64)
+
+    def _added(self, slots: Integers) -> None:
+        queries = self._queries
+        self._ranges.insert(queries.low[slots], np.zeros(len(slots)), slots, queries.high[slots].reshape(-1, 1))
+
+    def _removed(self, slots: Integers) -> None:
+        self._ranges.delete(self._queries.low[slots], np.zeros(len(slots)), slots)
+
+    def _probe(self, side: JoinSide, join: Floats, attributes: Floats) -> Found:
+        partners, ranges = self._orders[side.other].packed, self._ranges.packed
+        by, stamps, flip = np.argsort(join), np.zeros(self._queries.slots.ever, np.int64), side is JoinSide.RIGHT
+        return collect(
+            len(join),
+            len(by),
+            lambda *out: probe_each_row(partners, flip, join, by, ranges, stamps, *out),
+        )
+
+    def _check(self) -> None:
+        super()._check()
+        self._ranges._check()
+        assert len(self._ranges) == len(self._queries)

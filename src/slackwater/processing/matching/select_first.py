@@ -1,0 +1,22 @@
+"""SJ-SelectFirst: the queries that want the row first, each then looks for a joining row. O(log n + k_s log m)."""
+
+from typing import ClassVar
+
+import numpy as np
+
+from slackwater.processing.base import Floats
+from slackwater.processing.matching.base import JoinSide
+from slackwater.processing.matching.indexed import Found
+from slackwater.processing.matching.rectangles import ALL
+from slackwater.processing.matching.select_join_first import SelectJoinFirst
+from slackwater.processing.matching.select_routes import select_first
+
+
+class SelectFirst(SelectJoinFirst):
+    """Selections before the join."""
+
+    SHAPES: ClassVar[tuple[bool, ...]] = (False,)
+
+    def _probe(self, side: JoinSide, join: Floats, attributes: Floats) -> Found:
+        by, partners = np.argsort(attributes[:, 0]), self._orders[side.other].packed
+        return select_first(partners, join, attributes, by, self._all[side], ALL, self._queries, side.other)

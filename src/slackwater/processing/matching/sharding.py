@@ -1,0 +1,220 @@
+"""Standing joins spread over shards: by range with a margin for bands, by the same without one for equality.
+
+Design
+    Every shard keeps all queries and *owns* the left rows whose join value lies between two boundaries; of the right
+    rows it has a copy of each that could be a partner of a row it owns. For a band that is a margin as wide as the
+    widest query on either side, for equality none. A result is found by the shard that owns its left row and by no
+    other: nothing is lost at a seam and nothing found twice. An arriving left row goes to its owner; an arriving right
+    row to all shards that may own a partner, and the affected queries they find are united.
+
+    Boundaries are quantiles of the left rows, so that shards own about as many each. A value so frequent that several
+    quantiles fall on it stands as a boundary several times: the shards that touch it share the value, its left rows go
+    to one of them by their ids, its right rows to all. That is how skew is spread, also that of one key: no shard owns
+    more than twice its share.
+
+    When a query is wider than all before, the margin grows and right rows are copied to where they are missing. A query
+    that is open on one side makes the margin infinite: every shard then has all right rows. Keep such queries in a
+    matcher of their own.
+
+    `Sharded` has its shards in one process and keeps the contract of a matcher; what goes where is `Cuts`, which a host
+    on several machines can ask alike.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from slackwater.processing.base import Floats, Integers
+from slackwater.processing.matching.band_ssi import BandSSI
+from slackwater.processing.matching.base import (
+    Affected,
+    JoinRows,
+    Joins,
+    JoinSide,
+    Matcher,
+    Results,
+    Shape,
+    check_joins,
+    check_rows,
+)
+from slackwater.processing.matching.select_ssi import SelectSSI
+from slackwater.processing.matching.tables import RowTable, Slots
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cuts:
+    """Where the line of join values is cut: shard k owns from `bounds[k − 1]` to `bounds[k]`, the ends not alone.
+
+    >>> cuts = Cuts(np.array([10.0, 20.0, 20.0]))
+    >>> cuts.owners(np.array([5.0, 10.0, 20.0, 20.0, 99.0]), np.array([0, 0, 0, 1, 0])).tolist()
+    [0, 1, 3, 2, 3]
+    >>> cuts.readers(np.array([8.0]), np.array([15.0]))     # who may own a row between 8 and 15
+    (array([0]), array([1]))
+    """
+
+    bounds: Floats
+
+    @property
+    def shards(self) -> int:
+        """How many shards there are."""
+        return len(self.bounds) + 1
+
+    def owners(self, join: Floats, ids: Integers) -> Integers:
+        """The shard of each left row; a value that is a boundary n times is shared by the n + 1 shards it touches."""
+        first, last = self.readers(join, join)
+        owners: Integers = last - np.mod(ids, last - first + 1)
+        return owners
+
+    def readers(self, low: Floats, high: Floats) -> tuple[Integers, Integers]:
+        """The first and the last shard that may own a row in each closed range."""
+        return np.searchsorted(self.bounds, low, side="left"), np.searchsorted(self.bounds, high, side="right")
+
+
+def cuts_of(join: Floats, shards: int) -> Cuts:
+    """Boundaries by which shards own about as many of these left rows each."""
+    if not len(join):
+        return Cuts(np.linspace(-1.0, 1.0, shards + 1)[1:-1])
+    return Cuts(np.quantile(join, np.linspace(0, 1, shards + 1)[1:-1], method="inverted_cdf"))
+
+
+class Sharded:
+    """A matcher made of shards."""
+
+    SHAPES: ClassVar[tuple[bool, ...]] = (True, False)
+
+    def __init__(self, shape: Shape, cuts: Cuts | None = None, make: Callable[[Shape], Matcher] | None = None) -> None:
+        self._shape = shape
+        self.cuts = Cuts(np.array([0.0])) if cuts is None else cuts
+        kind = (BandSSI if shape.band else SelectSSI) if make is None else make
+        self.parts: list[Matcher] = [kind(shape) for _ in range(self.cuts.shards)]
+        self._tables = (RowTable(shape.left), RowTable(shape.right))
+        self._numbers = Slots("query")
+        self._least, self._most = 0.0, 0.0
+        """The margin: no query allows a difference below or above."""
+
+    @property
+    def shape(self) -> Shape:
+        """What its queries have in common."""
+        return self._shape
+
+    def add(self, joins: Joins) -> None:
+        """Keep these queries from now on, in every shard."""
+        check_joins(self._shape, joins)
+        self._numbers.give(joins.numbers)
+        if len(joins) and self._shape.band:
+            self._widen(float(joins.low.min()), float(joins.high.max()))
+        for part in self.parts:
+            part.add(joins)
+
+    def remove(self, numbers: Integers) -> None:
+        """Forget these queries. The margin stays: what was copied does no harm."""
+        self._numbers.take(numbers)
+        for part in self.parts:
+            part.remove(numbers)
+
+    def insert(self, side: JoinSide, rows: JoinRows) -> None:
+        """Have these rows, where they belong."""
+        check_rows(self._shape, side, rows)
+        self._tables[side].add(rows.ids, rows.join, rows.attributes)
+        for part, own in zip(self.parts, self._places(side, rows), strict=True):
+            part.insert(side, _some(rows, own))
+
+    def delete(self, side: JoinSide, ids: Integers) -> None:
+        """No longer have these rows."""
+        rows = self.rows(side, ids)
+        self._tables[side].slots.take(ids)
+        for part, own in zip(self.parts, self._places(side, rows), strict=True):
+            part.delete(side, ids[own])
+
+    def rows(self, side: JoinSide, ids: Integers) -> JoinRows:
+        """Present rows by their ids."""
+        table = self._tables[side]
+        slots = table.slots.find(ids)
+        return JoinRows(ids, table.join[slots], table.attributes[slots])
+
+    def match(self, side: JoinSide, rows: JoinRows) -> Affected:
+        """The queries that have results with each row."""
+        check_rows(self._shape, side, rows)
+        at, queries = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        for part, own in zip(self.parts, self._places(side, rows), strict=True):
+            if len(own):
+                found = part.match(side, _some(rows, own))
+                at.append(np.repeat(own, np.diff(found.starts)))
+                queries.append(found.queries)
+        # A right row may affect a query in several shards: once is enough.
+        pairs = np.unique(np.stack((np.concatenate(at), np.concatenate(queries))), axis=1)
+        starts = np.searchsorted(pairs[0], np.arange(len(rows) + 1))
+        return Affected(starts.astype(np.int64), pairs[1])
+
+    def count(self, side: JoinSide, rows: JoinRows) -> Integers:
+        """How many queries have results with each row."""
+        return np.diff(self.match(side, rows).starts)
+
+    def results(self, side: JoinSide, rows: JoinRows) -> Results:
+        """Every result of every query with each row; no two shards find the same."""
+        columns: tuple[list[Integers], ...] = (
+            [np.zeros(0, np.int64)],
+            [np.zeros(0, np.int64)],
+            [np.zeros(0, np.int64)],
+        )
+        for part, own in zip(self.parts, self._places(side, rows), strict=True):
+            if len(own):
+                found = part.results(side, _some(rows, own))
+                for column, values in zip(columns, (own[found.rows], found.queries, found.partners), strict=True):
+                    column.append(values)
+        at, queries, partners = (np.concatenate(column) for column in columns)
+        by = np.lexsort((partners, queries, at))
+        return Results(at[by], queries[by], partners[by])
+
+    def _places(self, side: JoinSide, rows: JoinRows) -> list[Integers]:
+        """For each shard which of the rows it has, or has to be asked about."""
+        if side is JoinSide.LEFT:
+            owners = self.cuts.owners(rows.join, rows.ids)
+            return [np.flatnonzero(owners == shard) for shard in range(self.cuts.shards)]
+        first, last = self._reading(rows.join, self._least, self._most)
+        return [np.flatnonzero((first <= shard) & (shard <= last)) for shard in range(self.cuts.shards)]
+
+    def _reading(self, join: Floats, least: float, most: float) -> tuple[Integers, Integers]:
+        if not self._shape.band:
+            return self.cuts.readers(join, join)
+        # right − left in [least, most], with room for rounding.
+        return self.cuts.readers(
+            np.nextafter(join - most, -np.inf) - _slip(join, most),
+            np.nextafter(join - least, np.inf) + _slip(join, least),
+        )
+
+    def _widen(self, low: float, high: float) -> None:
+        least, most = min(low, self._least), max(high, self._most)
+        if (least, most) == (self._least, self._most):
+            return
+        table = self._tables[JoinSide.RIGHT]
+        slots = table.slots.all()
+        rows = JoinRows(table.ids[slots], table.join[slots], table.attributes[slots])
+        before = self._places(JoinSide.RIGHT, rows)
+        self._least, self._most = least, most
+        for part, had, has in zip(self.parts, before, self._places(JoinSide.RIGHT, rows), strict=True):
+            part.insert(JoinSide.RIGHT, _some(rows, np.setdiff1d(has, had)))
+
+    def _check(self) -> None:
+        for part in self.parts:
+            part._check()
+        for side in JoinSide:
+            table = self._tables[side]
+            slots = table.slots.all()
+            rows = JoinRows(table.ids[slots], table.join[slots], table.attributes[slots])
+            places = self._places(side, rows)
+            if side is JoinSide.LEFT:
+                assert sum(map(len, places)) == len(rows), "a left row has not exactly one owner"
+            for part, own in zip(self.parts, places, strict=True):
+                assert np.array_equal(part.rows(side, rows.ids[own]).join, rows.join[own])
+
+
+def _some(rows: JoinRows, own: Integers) -> JoinRows:
+    return JoinRows(rows.ids[own], rows.join[own], rows.attributes[own])
+
+
+def _slip(join: Floats, end: float) -> Floats:
+    """More than a rounded difference can be off by."""
+    return np.abs(join) * 4e-16 + (abs(end) * 4e-16 if np.isfinite(end) else 0.0)
