@@ -1,26 +1,24 @@
 """From conditions and rows to whole coordinates: the one place that knows of open ends, nulls and categories.
 
 Design
-    Along every attribute the values that occur (ends of ranges, categories, values of updated and stored rows) are put
-    in order. The k-th of them has coordinate 2k + 1, the gap before it 2k, the gap after the last 2K, and null 2K + 1.
-    Every extent is then one range of coordinates or, for categories, several: an open end begins in the gap beside its
-    value, an unbounded one in the outermost gap. Values without an order (BOOLEAN) stand in any fixed one, since only
-    sets of them are ever asked for. `all but these categories` is what lies between them, null excluded.
+    Along every attribute values become coordinates as `axis.py` says. Here every value that occurs has one, ends of
+    ranges included; `clients.py` does with the values of rows alone.
 
     Attributes that a box does not mention may be anything, null included.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, product
+from itertools import product
 
 import numpy as np
 
 from slackwater.core.errors import PlanningError
-from slackwater.core.extent import Categories, Extent, Interval, Missing
+from slackwater.core.extent import Categories, Missing
 from slackwater.core.region import NOTHING, Box, Region, Side
 from slackwater.core.types import Scalar
 from slackwater.kernels.touching import weight_at
+from slackwater.planning.push_pull.axis import Axis, values_of
 from slackwater.planning.push_pull.base import Floats, Labelling, Moves, Queries, Workload
 from slackwater.planning.push_pull.pricing import Pricing
 
@@ -52,64 +50,6 @@ class Stored:
 
     place: Row
     size: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """The values of one attribute that occur, in order, as coordinates."""
-
-    column: str
-    values: tuple[Scalar, ...]
-    coordinate: Mapping[Scalar, int]
-
-    @classmethod
-    def of(cls, column: str, values: Iterable[Scalar]) -> "Axis":
-        """Put values in order."""
-        distinct = tuple(sorted(set(values), key=_key))
-        return cls(column, distinct, {value: 2 * k + 1 for k, value in enumerate(distinct)})
-
-    @property
-    def null(self) -> int:
-        """Where null is."""
-        return 2 * len(self.values) + 1
-
-    def at(self, value: Scalar | None) -> int:
-        """The coordinate of a value that occurs."""
-        return self.null if value is None else self.coordinate[value]
-
-    def ranges(self, extent: Extent | None) -> list[tuple[int, int]]:
-        """What an extent is in coordinates, as ranges that do not meet."""
-        last = self.null - 1
-        match extent:
-            case None:
-                return [(0, self.null)]
-            case Missing():
-                return [(self.null, self.null)]
-            case Interval():
-                low = 0 if extent.low is None else self.at(extent.low) + extent.low_open
-                high = last if extent.high is None else self.at(extent.high) - extent.high_open
-                return [(low, high)] if low <= high else []
-            case Categories():
-                inside = sorted(self.at(value) for value in extent.values)
-                if not extent.complement:
-                    return [(at, at) for at in inside]
-                edges = [-1, *inside, last + 1]
-                return [(a + 1, b - 1) for a, b in pairwise(edges) if a + 1 <= b - 1]
-
-
-def _key(value: Scalar) -> tuple[int, float, str]:
-    if isinstance(value, str):
-        return 2, 0.0, value
-    return (0 if isinstance(value, bool) else 1), value, ""
-
-
-def _values(extent: Extent | None) -> tuple[Scalar, ...]:
-    match extent:
-        case Interval():
-            return tuple(end for end in (extent.low, extent.high) if end is not None)
-        case Categories():
-            return tuple(extent.values)
-    return ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,7 +101,7 @@ def encode(
             for side in box.sides:
                 if side.column not in given:
                     raise PlanningError(f"a query asks for {side.column!r}, which is not one of {', '.join(columns)}")
-                given[side.column] += _values(side.extent)
+                given[side.column] += values_of(side.extent)
     places: list[Row] = [row for update in changed for row in (update.place, update.before) if row is not None]
     places += [row.place for row in stored]
     for row in places:
