@@ -8,9 +8,10 @@ from typing import Any
 
 from slackwater.core.bound import Bound
 from slackwater.core.errors import AlgebraError, SchemaError
-from slackwater.core.extent import Categories, Extent, Interval, Missing
+from slackwater.core.extent import Categories, Interval, Missing
+from slackwater.core.plain_region import plain_region, region_of
 from slackwater.core.query import Aggregate, AggregateFunction, Selection, StandingQuery, Weight
-from slackwater.core.region import Box, Region, Side
+from slackwater.core.region import Side
 from slackwater.core.schema import Column, TableSchema
 from slackwater.core.types import DataType, Scalar
 
@@ -97,34 +98,3 @@ def query_of(plain: list[Any]) -> StandingQuery:
     _, table, function, column, bound, region, listed, scale = plain
     weights = None if listed is None else tuple(Weight(tuple(key), factor) for key, factor in listed)
     return Aggregate(table, AggregateFunction(function), column, Bound(*bound), region_of(region), weights, scale)
-
-
-def plain_region(region: Region) -> list[Any]:
-    """A region as lists."""
-    return [[[side.column, *_plain_extent(side.extent)] for side in box.sides] for box in region]
-
-
-def region_of(plain: list[Any]) -> Region:
-    """The region that such lists were made of."""
-    return Region(tuple(Box(tuple(Side(name, _extent(rest)) for name, *rest in box)) for box in plain))
-
-
-def _plain_extent(extent: Extent) -> list[Any]:
-    match extent:
-        case Interval(low, high, low_open, high_open):
-            return ["interval", low, high, low_open, high_open]
-        case Categories(values, complement):
-            return ["categories", sorted(values, key=lambda value: (str(type(value)), value)), complement]
-        case Missing():
-            return ["missing"]
-
-
-def _extent(plain: list[Any]) -> Extent:
-    match plain:
-        case ["interval", low, high, low_open, high_open]:
-            return Interval(low, high, low_open, high_open)
-        case ["categories", values, complement]:
-            return Categories(frozenset(values), complement)
-        case ["missing"]:
-            return Missing()
-    raise ValueError(f"{plain[0]} is no kind of extent")

@@ -1,0 +1,127 @@
+"""The labels of one client on one table: which rows it is sent, under which plan, and from where in the log on.
+
+Labels are what planning hands to serving. A *labels file* has one of them on each line, as JSON; the job that makes
+labels for thousands of clients writes it, a node reads it. Rows outside `pushed` are the client's to ask for.
+
+What a client calls its copy of a table is a *cache text*, `CACHE desk-7 OF cars LIMIT 10000`: by it the client
+subscribes, and by it a registration in the log is known to be somebody's labels.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from slackwater.core.errors import PlanningError
+from slackwater.core.plain_region import plain_region, region_of
+from slackwater.core.region import Region
+from slackwater.core.types import Position
+
+_TEXT = re.compile(r'CACHE ([\w.-]{1,64}) OF ("(?:[^"]|"")+"|\w+) LIMIT ([1-9]\d{0,11})', re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """What is pushed to `client` of `table`, from `position` on, under plan `epoch`; a higher epoch replaces a lower.
+
+    `attributes` are the columns along which planning cut the table; `pushed` constrains no others.
+    """
+
+    client: str
+    table: str
+    epoch: int
+    position: Position
+    attributes: tuple[str, ...]
+    pushed: Region
+
+    def __post_init__(self) -> None:
+        if self.epoch < 1:
+            raise PlanningError(f"labels have an epoch of 1 or more, not {self.epoch}: 0 is before there were any")
+        cut = {column for box in self.pushed for column in box.columns}
+        if not cut <= set(self.attributes):
+            raise PlanningError(
+                f"the labels of {self.client} constrain {', '.join(sorted(cut))}, and name {', '.join(self.attributes)}"
+            )
+
+
+class _Line(msgspec.Struct, frozen=True):
+    client: str
+    table: str
+    epoch: int
+    position: int
+    attributes: list[str]
+    pushed: list[Any]
+
+
+_decoder = msgspec.json.Decoder(_Line)
+
+
+def labels_line(labels: Labels) -> str:
+    """Labels as one line of a labels file, without its end.
+
+    >>> from slackwater.core.region import NOTHING
+    >>> labels_line(Labels("desk-7", "cars", 1, Position(40), ("price",), NOTHING))
+    '{"client":"desk-7","table":"cars","epoch":1,"position":40,"attributes":["price"],"pushed":[]}'
+    """
+    line = _Line(
+        labels.client,
+        labels.table,
+        labels.epoch,
+        int(labels.position),
+        list(labels.attributes),
+        plain_region(labels.pushed),
+    )
+    return msgspec.json.encode(line).decode()
+
+
+def labels_of(line: str | bytes) -> Labels:
+    """The labels that such a line was made of."""
+    try:
+        plain = _decoder.decode(line)
+        return Labels(
+            plain.client,
+            plain.table,
+            plain.epoch,
+            Position(plain.position),
+            tuple(plain.attributes),
+            region_of(plain.pushed),
+        )
+    except (msgspec.MsgspecError, ValueError, TypeError, IndexError) as error:
+        raise PlanningError(f"this is not a line of a labels file: {error}") from error
+
+
+def read_labels(lines: Iterable[str]) -> Iterator[Labels]:
+    """All labels of a file, empty lines passed over."""
+    return (labels_of(line) for line in lines if line.strip())
+
+
+@dataclass(frozen=True, slots=True)
+class CacheText:
+    """A client's copy of a table: who, of what, and how many rows it has room for.
+
+    >>> str(cache_text("cache desk-7 of cars limit 500"))
+    'CACHE desk-7 OF cars LIMIT 500'
+    """
+
+    client: str
+    table: str
+    limit: int
+
+    def __str__(self) -> str:
+        table = self.table if self.table.isidentifier() else '"' + self.table.replace('"', '""') + '"'
+        return f"CACHE {self.client} OF {table} LIMIT {self.limit}"
+
+
+def cache_text(text: str) -> CacheText | None:
+    """What a cache text says; None where it is a text of another kind.
+
+    >>> cache_text("SUBSCRIBE SELECT * FROM cars") is None
+    True
+    """
+    found = _TEXT.fullmatch(text.strip())
+    if found is None:
+        return None
+    table = found[2][1:-1].replace('""', '"') if found[2].startswith('"') else found[2]
+    return CacheText(found[1], table, int(found[3]))

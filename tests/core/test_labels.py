@@ -1,0 +1,58 @@
+"""Labels survive their file, and cache texts say what they mean."""
+
+import pytest
+
+from slackwater.core.errors import PlanningError
+from slackwater.core.extent import Categories, Interval, Missing
+from slackwater.core.labels import CacheText, Labels, cache_text, labels_line, labels_of, read_labels
+from slackwater.core.region import NOTHING, Box, Region, Side
+from slackwater.core.types import Position
+
+REGIONS = (
+    NOTHING,
+    Region((Box(),)),
+    Region((Box.of(Side("price", Interval(6, 10, True, True))), Box.of(Side("price", Missing())))),
+    Region((Box.of(Side("price", Interval(None, 3.5)), Side("make", Categories(frozenset({"b", "a"}), True))),)),
+    Region((Box.of(Side("make", Categories(frozenset({True, False})))),)),
+)
+
+
+@pytest.mark.parametrize("region", REGIONS, ids=str)
+def test_labels_survive_their_file(region: Region) -> None:
+    labels = Labels("desk-7", "cars", 3, Position(17), ("price", "make"), region)
+    line = labels_line(labels)
+    assert labels_of(line) == labels
+    assert list(read_labels([line, "", line + "\n"])) == [labels, labels]
+
+
+@pytest.mark.parametrize("line", ["", "{}", "[1]", '{"client":"a","table":"t","epoch":1,"position":0,"attributes":[]}'])
+def test_other_lines_are_refused(line: str) -> None:
+    with pytest.raises(PlanningError, match="labels file"):
+        labels_of(line)
+
+
+def test_a_region_that_is_none_is_refused() -> None:
+    line = labels_line(Labels("c", "t", 1, Position(0), (), NOTHING)).replace('"pushed":[]', '"pushed":[[["a","b"]]]')
+    with pytest.raises(PlanningError, match="labels file"):
+        labels_of(line)
+
+
+def test_labels_name_their_attributes_and_have_an_epoch() -> None:
+    with pytest.raises(PlanningError, match="constrain price"):
+        Labels("c", "t", 1, Position(0), ("year",), REGIONS[2])
+    with pytest.raises(PlanningError, match="epoch"):
+        Labels("c", "t", 0, Position(0), (), NOTHING)
+
+
+@pytest.mark.parametrize("table", ["cars", "my cars", 'a"b', "Größe"])
+def test_cache_texts(table: str) -> None:
+    text = CacheText("desk-7.x", table, 500)
+    assert cache_text(str(text)) == text
+    assert cache_text(f"  {text}  ") == text
+
+
+@pytest.mark.parametrize(
+    "text", ["CACHE a OF t", "CACHE a OF t LIMIT 0", "CACHE a b OF t LIMIT 5", "SELECT 1", "CACHE OF t LIMIT 1"]
+)
+def test_other_texts_are_none(text: str) -> None:
+    assert cache_text(text) is None
