@@ -77,9 +77,8 @@ def every_extent() -> list[Extent]:
             extent = Interval(low, high, low_open and low is not None, high_open and high is not None)
             if not extent.empty and extent not in answer:
                 answer.append(extent)
-    for complement in (False, True):
-        for values in ((0,), (1,), (0, 1)):
-            answer.append(Categories(frozenset(values), complement))
+    sets = product(((0,), (1,), (0, 1)), (False, True))
+    answer.extend(Categories(frozenset(values), complement) for values, complement in sets)
     return answer
 
 

@@ -51,7 +51,12 @@ class Axis:
         if value is None:
             return self.null
         found = self.coordinate.get(value)
-        return 2 * bisect_left(self.values, _key(value), key=_key) if found is None else found
+        if found is not None:
+            return found
+        try:
+            return 2 * bisect_left(self.values, value)  # of one kind, or we hear of it
+        except TypeError:
+            return 2 * bisect_left(self.values, _key(value), key=_key)
 
     def value(self, coordinate: int) -> Scalar | None:
         """The value that has this coordinate."""

@@ -16,7 +16,7 @@ Design
 
 from collections.abc import Iterable, Sequence
 from functools import reduce
-from itertools import permutations, product
+from itertools import pairwise, permutations, product
 from operator import or_
 
 from slackwater.core.extent import Extent
@@ -68,26 +68,28 @@ def _form(boxes: Sequence[Sides]) -> Form:
     if len(boxes[0]) == 1:
         return ((reduce(or_, (box[0] for box in boxes)), ()),)
     by_section: dict[Form, Bits] = {}
-    for held, coordinates in _alike([box[0] for box in boxes]).items():
+    for held, coordinates in _alike([box[0] for box in boxes]):
         section = _form([boxes[k][1:] for k in held])
         by_section[section] = by_section.get(section, 0) | coordinates
     # In the order of their first coordinates, which nothing but the set decides.
     return tuple(sorted(((bits, section) for section, bits in by_section.items()), key=lambda pair: pair[0] & -pair[0]))
 
 
-def _alike(sides: Sequence[Bits]) -> dict[tuple[int, ...], Bits]:
-    """The coordinates that the same boxes hold, by the numbers of these boxes."""
-    parts: dict[tuple[int, ...], Bits] = {(): -1}
+def _alike(sides: Sequence[Bits]) -> list[tuple[list[int], Bits]]:
+    """The numbers of the boxes that hold the same coordinates, and these coordinates, of all that any holds."""
+    changes: dict[int, Bits] = {}
     for number, bits in enumerate(sides):
-        cut: dict[tuple[int, ...], Bits] = {}
-        for held, coordinates in parts.items():
-            if inside := coordinates & bits:
-                cut[(*held, number)] = inside
-            if outside := coordinates & ~bits:
-                cut[held] = outside
-        parts = cut
-    del parts[()]
-    return parts
+        for low, high in _ranges(bits):
+            changes[low] = changes.get(low, 0) ^ 1 << number
+            changes[high + 1] = changes.get(high + 1, 0) ^ 1 << number
+    edges = sorted(changes)
+    held: Bits = 0
+    parts: dict[Bits, Bits] = {}
+    for edge, beyond in pairwise(edges):
+        held ^= changes[edge]
+        parts[held] = parts.get(held, 0) | (1 << beyond) - (1 << edge)
+    parts.pop(0, None)
+    return [([k for run in _ranges(held) for k in range(run[0], run[1] + 1)], bits) for held, bits in parts.items()]
 
 
 def _boxes(form: Form, axes: Sequence[Axis]) -> list[list[Side]]:

@@ -1,4 +1,4 @@
-"""From conditions and rows to whole coordinates: the one place that knows of open ends, nulls and categories.
+"""From conditions and rows to whole coordinates.
 
 Design
     Along every attribute values become coordinates as `axis.py` says. Here every value that occurs has one, ends of
@@ -19,7 +19,7 @@ from slackwater.core.region import NOTHING, Box, Region, Side
 from slackwater.core.types import Scalar
 from slackwater.kernels.touching import weight_at
 from slackwater.planning.push_pull.axis import Axis, values_of
-from slackwater.planning.push_pull.base import Floats, Labelling, Moves, Queries, Workload
+from slackwater.planning.push_pull.base import Floats, Integers, Labelling, Moves, Queries, Workload
 from slackwater.planning.push_pull.pricing import Pricing
 
 Row = Mapping[str, Scalar | None]
@@ -36,20 +36,22 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """An update of a row that is at `place`, and was at `before` where it has moved."""
+    """An update of a row that is at `place`, and was at `before` where it has moved; `times` over."""
 
     place: Row
     before: Row | None = None
     price: float = 1.0
     size: float = 1.0
+    times: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A row that remainder queries have to transfer when its place is PULL."""
+    """Rows of a place that remainder queries have to transfer when it is PULL: how much together, and how many."""
 
     place: Row
     size: float = 1.0
+    rows: int = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,6 +89,57 @@ def _point(values: Row) -> Box:
     return Box.of(*sides)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Tallied:
+    """What changes and what is stored, place by place."""
+
+    places: tuple[tuple[Scalar | None, ...], ...]
+    push: Floats
+    sizes: Floats
+    rows: Integers
+    moves: Moves
+
+    def coordinates(self, axes: Sequence[Axis]) -> Integers:
+        """The places in coordinates."""
+        return np.array(
+            [[axis.at(value) for axis, value in zip(axes, place, strict=True)] for place in self.places], np.int64
+        ).reshape(len(self.places), len(axes))
+
+
+def tallied(columns: Sequence[str], changed: Sequence[Changed], stored: Sequence[Stored], pricing: Pricing) -> Tallied:
+    """Count what changes and what is stored at each place."""
+    numbers: dict[tuple[Scalar | None, ...], int] = {}
+
+    def number(row: Row) -> int:
+        for column in columns:
+            if column not in row:
+                raise PlanningError(f"a place says what {column!r} is, or that it is null; this one does not")
+        return numbers.setdefault(tuple(row[column] for column in columns), len(numbers))
+
+    pushing: dict[int, float] = {}
+    moved: dict[tuple[int, int], float] = {}
+    for update in changed:
+        cost, to = pricing.pushing(update.price, update.size) * update.times, number(update.place)
+        out = to if update.before is None else number(update.before)
+        if out == to:
+            pushing[to] = pushing.get(to, 0.0) + cost
+        else:
+            moved[out, to] = moved.get((out, to), 0.0) + cost
+    sizes: dict[int, float] = {}
+    rows: dict[int, int] = {}
+    for held in stored:
+        at = number(held.place)
+        sizes[at] = sizes.get(at, 0.0) + held.size
+        rows[at] = rows.get(at, 0) + held.rows
+    return Tallied(
+        tuple(numbers),
+        np.array([pushing.get(k, 0.0) for k in range(len(numbers))]),
+        np.array([sizes.get(k, 0.0) for k in range(len(numbers))]),
+        np.array([rows.get(k, 0) for k in range(len(numbers))], np.int64),
+        Moves(np.array(list(moved), np.int64).reshape(len(moved), 2), np.array(list(moved.values()), np.float64)),
+    )
+
+
 def encode(
     columns: Sequence[str],
     asked: Sequence[Asked],
@@ -102,51 +155,18 @@ def encode(
                 if side.column not in given:
                     raise PlanningError(f"a query asks for {side.column!r}, which is not one of {', '.join(columns)}")
                 given[side.column] += values_of(side.extent)
-    places: list[Row] = [row for update in changed for row in (update.place, update.before) if row is not None]
-    places += [row.place for row in stored]
-    for row in places:
-        for column in columns:
-            if column not in row:
-                raise PlanningError(f"a place says what {column!r} is, or that it is null; this one does not")
-            value = row[column]
+    rows = tallied(columns, changed, stored, pricing)
+    for place in rows.places:
+        for column, value in zip(columns, place, strict=True):
             if value is not None:
                 given[column].append(value)
     axes = tuple(Axis.of(column, given[column]) for column in columns)
-
-    numbers: dict[tuple[Scalar | None, ...], int] = {}
-
-    def number(row: Row) -> int:
-        return numbers.setdefault(tuple(row[column] for column in columns), len(numbers))
-
-    pushing: dict[int, float] = {}
-    moved: dict[tuple[int, int], float] = {}
-    for update in changed:
-        cost, to = pricing.pushing(update.price, update.size), number(update.place)
-        out = to if update.before is None else number(update.before)
-        if out == to:
-            pushing[to] = pushing.get(to, 0.0) + cost
-        else:
-            moved[out, to] = moved.get((out, to), 0.0) + cost
-    sizes: dict[int, float] = {}
-    for held in stored:
-        at = number(held.place)
-        sizes[at] = sizes.get(at, 0.0) + held.size
-
-    coordinates = np.array(
-        [[axis.at(value) for axis, value in zip(axes, row, strict=True)] for row in numbers], np.int64
-    ).reshape(len(numbers), len(columns))
+    coordinates = rows.coordinates(axes)
     queries = _boxes(axes, asked, np.array([pricing.setup(query.price) * query.times for query in asked]))
     rates = np.array([pricing.rate() * query.times for query in asked])
     asked_for = weight_at(queries.owners, queries.lows, queries.highs, coordinates, rates)
-    size = np.array([sizes.get(k, 0.0) for k in range(len(numbers))])
-    workload = Workload(
-        queries,
-        coordinates,
-        np.array([pushing.get(k, 0.0) for k in range(len(numbers))]),
-        asked_for * size,
-        Moves(np.array(list(moved), np.int64).reshape(len(moved), 2), np.array(list(moved.values()), np.float64)),
-    )
-    return Encoded(workload, axes, tuple(asked), tuple(numbers))
+    workload = Workload(queries, coordinates, rows.push, asked_for * rows.sizes, rows.moves)
+    return Encoded(workload, axes, tuple(asked), rows.places)
 
 
 def _boxes(axes: Sequence[Axis], asked: Sequence[Asked], setup: Floats) -> Queries:
