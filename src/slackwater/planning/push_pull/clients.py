@@ -142,11 +142,9 @@ def _workload(activity: Activity, demands: Sequence[Demand], chosen: Sequence[in
     highs = np.concatenate([none, *(demand.footprint.highs for demand in demands)])
     touched = held(lows, highs, *activity.tree) if len(activity.places) else np.zeros(0, np.int64)
 
-    # Places that differ only along columns this client does not ask by are one place to it.
-    own, joined = activity.places[touched], np.arange(len(touched))
-    if len(chosen) < len(activity.axes):
-        own, joined = np.unique(own[:, chosen], axis=0, return_inverse=True)
-        joined = joined.reshape(-1)
+    own, joined = activity.places[touched][:, chosen], np.arange(len(touched))
+    if not activity.pricing.rate():
+        own, joined = _joined(own, lows[:, chosen], highs[:, chosen])
     alone = np.bincount(joined, activity.push[touched], len(own)).astype(np.float64)
     push, moves = _moves(activity, touched, joined, alone)
 
@@ -161,6 +159,20 @@ def _workload(activity: Activity, demands: Sequence[Demand], chosen: Sequence[in
         transfer = weight * np.bincount(joined, activity.sizes[touched], len(own))
     rows = np.bincount(joined, activity.rows[touched], len(own)).astype(np.int64)
     return Workload(queries, own, push, transfer, moves), rows
+
+
+def _joined(places: Integers, lows: Integers, highs: Integers) -> tuple[Integers, Integers]:
+    """One place for all that no end of a query parts, and the number of it for each: such places have one label.
+
+    (Their data have no price here; see `partition.intervals_of_interest`.)
+    """
+    cell = np.zeros(len(places), np.int64)
+    for axis in range(places.shape[1]):
+        cuts = np.union1d(lows[:, axis], highs[:, axis] + 1)
+        # Numbers are made dense at each axis, so that they stay small in any number of them.
+        cell = cell * (len(cuts) + 1) + np.searchsorted(cuts, places[:, axis], "right")
+        _, first, cell = np.unique(cell, return_index=True, return_inverse=True)
+    return places[first], cell
 
 
 def _moves(activity: Activity, touched: Integers, joined: Integers, push: Floats) -> tuple[Floats, Moves]:
@@ -182,7 +194,11 @@ def _moves(activity: Activity, touched: Integers, joined: Integers, push: Floats
     out, to = ends[:, 0], ends[:, 1]
     between = (out >= 0) & (to >= 0) & (out != to)
     push = push + np.bincount(np.maximum(out, to)[~between], costs[~between], len(push))
-    return push, Moves(ends[between], costs[between])
+    pairs, summed = np.unique(out[between] * len(push) + to[between], return_inverse=True)
+    return push, Moves(
+        np.stack(np.divmod(pairs, len(push)), axis=1),
+        np.bincount(summed, costs[between], len(pairs)).astype(np.float64),
+    )
 
 
 def _boxes(
