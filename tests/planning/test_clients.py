@@ -133,6 +133,18 @@ def test_a_count_stands_for_so_many_queries() -> None:
     assert (counted.cost, counted.pushed) == (one_by_one.cost, one_by_one.pushed)
 
 
+def test_changes_and_rows_that_are_counted_are_so_many() -> None:
+    changed, stored = draw_changes(2, ("a", "b"))
+    single = [Changed(one.place, one.before, one.price, one.size) for one in changed for _ in range(one.times)]
+    rows = [Stored(held.place, held.size / held.rows) for held in stored for _ in range(held.rows)]
+    for pricing in MODELS.values():
+        counted, each = (Activity.of(("a", "b"), *events, pricing) for events in ((changed, stored), (single, rows)))
+        assert counted.push == pytest.approx(each.push)
+        assert counted.moves.costs == pytest.approx(each.moves.costs)
+        assert counted.sizes == pytest.approx(each.sizes)
+        assert counted.rows.tolist() == each.rows.tolist()
+
+
 def test_conditions_on_other_columns_are_dropped() -> None:
     changed, stored = draw_changes(1, ("a",))
     activity = Activity.of(("a",), changed, stored, Messages())

@@ -87,6 +87,16 @@ def test_room_that_the_price_leaves_is_filled() -> None:
     assert labels.at_least <= labels.cost
 
 
+def test_room_is_not_filled_with_what_costs_more_than_it_saves() -> None:
+    """The first range does not fit; the second would, but a row that moves to and fro there costs more than asking."""
+    at = np.arange(3)[:, None]
+    moves = Moves(np.array([[1, 2]]), np.array([5.0]))
+    queries = Queries(np.array([10.0, 1]), np.arange(2), at[:2], at[:2])
+    labels = within_rows(Workload(queries, at, np.zeros(3), np.zeros(3), moves), np.array([2, 1, 0]), 1)
+    assert not labels.push.any()
+    assert labels.cost == 11
+
+
 def test_places_that_nobody_at_home_needs_are_trimmed() -> None:
     places = np.arange(3)[:, None]
     queries = Queries(np.ones(1), np.zeros(1, np.int64), np.array([[1]]), np.array([[2]]))

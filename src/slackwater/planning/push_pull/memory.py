@@ -65,20 +65,20 @@ def within_rows(workload: Workload, rows: Integers, limit: int, labeller: Labell
     if rows.shape != (len(workload.places),) or (rows < 0).any() or limit < 0:
         raise PlanningError("every place holds 0 or more rows, and a limit is 0 or more")
 
-    def point(price: float) -> _Point:
-        priced = replace(workload, push=workload.push + price * rows) if price else workload
-        push = trimmed(workload, labeller(priced).push)
+    def point(cost: float, per_rows: float) -> _Point:
+        """The best labels where `per_rows` rows are priced at `cost`."""
+        push = trimmed(workload, labeller(_priced(workload, rows, cost, per_rows)).push)
         return _Point(push, workload.cost(push), float(rows[push].sum()))
 
-    above = point(0.0)
+    above = point(0.0, 1.0)
     if above.rows <= limit:
         return Labelling(above.push, above.cost, above.cost)
     # Dearer than all that could be saved: nothing is held.
-    within = point(float(workload.queries.setup.sum() + workload.transfer.sum()) + 1.0)
+    within = point(float(workload.queries.setup.sum() + workload.transfer.sum()) + 1.0, 1.0)
     at_least = above.cost
     for _ in range(MOST_TRIALS):
-        price = (within.cost - above.cost) / (above.rows - within.rows)
-        found = point(price)
+        saved, freed = within.cost - above.cost, above.rows - within.rows
+        found, price = point(saved, freed), saved / freed
         least = found.cost + price * found.rows
         at_least = max(at_least, least - price * limit)
         if least >= within.cost + price * within.rows - _ROUNDING * (1 + abs(least)):
@@ -90,6 +90,18 @@ def within_rows(workload: Workload, rows: Integers, limit: int, labeller: Labell
     push = _filled(workload, rows, within.push, limit - within.rows)
     cost = workload.cost(push)
     return Labelling(push, cost, min(at_least, cost))
+
+
+def _priced(workload: Workload, rows: Integers, cost: float, per_rows: float) -> Workload:
+    """The workload with a price for rows, all costs times `per_rows`: whole numbers stay whole, which flows like."""
+    queries, moves = workload.queries, workload.moves
+    return Workload(
+        replace(queries, setup=queries.setup * per_rows),
+        workload.places,
+        workload.push * per_rows + cost * rows,
+        workload.transfer * per_rows,
+        replace(moves, costs=moves.costs * per_rows),
+    )
 
 
 def _filled(workload: Workload, rows: Integers, push: Flags, room: float) -> Flags:
