@@ -91,24 +91,40 @@ class Axis:
         >>> [str(extent) for extent in axis.extents([(0, 1), (3, 3), (5, 5)])]
         ['(-∞, 3]', '{5, 7}']
         """
+        return [self._extent(part) for part in self.parts(ranges)]
+
+    def parts(self, ranges: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
+        """The ranges dealt out so that each part is one extent, and the parts are as few as can be."""
         if list(ranges) == [(0, self.null)]:
-            return [None]
+            return [[(0, self.null)]]
         last = self.null - 1
         known = [(low, min(high, last)) for low, high in ranges if low <= last]
-        null: list[Extent | None] = [Missing()] if ranges and ranges[-1][1] == self.null else []
+        null = [[(self.null, self.null)]] if ranges and ranges[-1][1] == self.null else []
         if not known:
             return null
-        between = [(high + 1, low - 1) for (_, high), (low, _) in pairwise([(-1, -1), *known, (last + 1, last + 1)])]
-        absent = [(low, high) for low, high in between if low <= high]
-        if not absent:
-            return [Interval(), *null]
-        if all(low == high and low % 2 for low, high in absent):
-            return [Categories(frozenset(self.values[low // 2] for low, _ in absent), complement=True), *null]
-        points = [self.values[low // 2] for low, high in known if low == high and low % 2]
-        answer: list[Extent | None] = [self._interval(low, high) for low, high in known if low != high or not low % 2]
-        if points:
-            answer.append(Categories(frozenset(points)))
-        return [*answer, *null]
+        if all(low == high and low % 2 for low, high in self._absent(known)):
+            return [known, *null]
+        points = [(low, high) for low, high in known if low == high and low % 2]
+        return [*([one] for one in known if one not in points), *([points] if points else []), *null]
+
+    def _absent(self, known: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+        """What lies between the ranges, null apart."""
+        edges = [(-1, -1), *known, (self.null, self.null)]
+        between = [(high + 1, low - 1) for (_, high), (low, _) in pairwise(edges)]
+        return [(low, high) for low, high in between if low <= high]
+
+    def _extent(self, part: Sequence[tuple[int, int]]) -> Extent | None:
+        [(low, high), *others] = part
+        if high == self.null:
+            return None if low == 0 else Missing()
+        if not others and (low, high) == (0, self.null - 1):
+            return Interval()
+        if low == high and low % 2:
+            return Categories(frozenset(self.values[at // 2] for at, _ in part))
+        absent = self._absent(part)
+        if all(first == last and first % 2 for first, last in absent):
+            return Categories(frozenset(self.values[at // 2] for at, _ in absent), complement=True)
+        return self._interval(low, high)
 
     def _interval(self, low: int, high: int) -> Interval:
         return Interval(

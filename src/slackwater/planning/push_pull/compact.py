@@ -11,7 +11,8 @@ Design
     number. Cut along the first axis: all coordinates that the same boxes hold have the same cross-section, which is
     made compact in the remaining axes first; coordinates with equal cross-sections are joined, neighbours or not, and
     `Axis.extents` writes them as few extents: ranges where there is an order, sets where there is none. A cross-section
-    is in this form already, so equal sets are equal values, and by induction the form is the same for equal sets.
+    is in this form already, so equal sets are equal values, and by induction the form is the same for equal sets. Then
+    boxes that differ along one axis alone are joined along it, axis by axis, as long as that makes them fewer.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,7 +20,6 @@ from functools import reduce
 from itertools import pairwise, permutations, product
 from operator import or_
 
-from slackwater.core.extent import Extent
 from slackwater.core.region import EVERYTHING, NOTHING, Box, Region, Side
 from slackwater.planning.push_pull.axis import Axis, values_of
 
@@ -54,10 +54,11 @@ def compact(boxes: Iterable[Box]) -> Region:
     sides = {column: [_bits(axes[column].ranges(box.extent(column))) for box in distinct] for column in columns}
     found: list[Box] | None = None
     for order in orders:
+        own = [axes[column] for column in order]
         form = _form([tuple(parts) for parts in zip(*(sides[column] for column in order), strict=True)])
-        made = [Box.of(*some) for some in _boxes(form, [axes[column] for column in order])]
+        made = _joined(_boxes(form, own), own)
         if found is None or len(made) < len(found):
-            found = made
+            found = [Box.of(*(side for pair in zip(own, box, strict=True) for side in _side(*pair))) for box in made]
     assert found is not None
     return Region(tuple(found))
 
@@ -92,19 +93,41 @@ def _alike(sides: Sequence[Bits]) -> list[tuple[list[int], Bits]]:
     return [([k for run in _ranges(held) for k in range(run[0], run[1] + 1)], bits) for held, bits in parts.items()]
 
 
-def _boxes(form: Form, axes: Sequence[Axis]) -> list[list[Side]]:
+def _boxes(form: Form, axes: Sequence[Axis]) -> list[Sides]:
+    """The boxes of a form, each side of which is one extent."""
     if not axes:
-        return [[]]
+        return [()]
     axis, *rest = axes
     answer = []
     for bits, section in form:
-        for extent, others in product(axis.extents(_ranges(bits)), _boxes(section, rest)):
-            answer.append([*_side(axis.column, extent), *others])
+        answer += [(part, *others) for part, others in product(_parts(axis, bits), _boxes(section, rest))]
     return answer
 
 
-def _side(column: str, extent: Extent | None) -> list[Side]:
-    return [] if extent is None else [Side(column, extent)]
+def _joined(boxes: list[Sides], axes: Sequence[Axis]) -> list[Sides]:
+    """Join boxes along one axis after the other while they become fewer."""
+    fewest = len(boxes) + 1
+    while len(boxes) < fewest:
+        fewest = len(boxes)
+        for place, axis in enumerate(axes):
+            alike: dict[Sides, Bits] = {}
+            for box in boxes:
+                others = (*box[:place], *box[place + 1 :])
+                alike[others] = alike.get(others, 0) | box[place]
+            boxes = [
+                (*others[:place], part, *others[place:])
+                for others, bits in alike.items()
+                for part in _parts(axis, bits)
+            ]
+    return boxes
+
+
+def _parts(axis: Axis, bits: Bits) -> list[Bits]:
+    return [_bits(part) for part in axis.parts(_ranges(bits))]
+
+
+def _side(axis: Axis, bits: Bits) -> list[Side]:
+    return [Side(axis.column, extent) for extent in axis.extents(_ranges(bits)) if extent is not None]
 
 
 def _bits(ranges: Sequence[tuple[int, int]]) -> Bits:
