@@ -65,6 +65,16 @@ def halve(places: Integers) -> tuple[Integers, Integers, Integers]:
 
 
 @compiled
+def _beside(box_low: Integers, box_high: Integers, low: Integers, high: Integers) -> tuple[bool, bool]:
+    """Whether a node lies apart from a box, and whether it lies in it."""
+    apart, inside = False, True
+    for axis in range(len(low)):
+        apart |= low[axis] > box_high[axis] or high[axis] < box_low[axis]
+        inside &= box_low[axis] <= low[axis] and high[axis] <= box_high[axis]
+    return apart, inside
+
+
+@compiled
 def made_up(
     owners: Integers, box_lows: Integers, box_highs: Integers, children: Integers, lows: Integers, highs: Integers
 ) -> tuple[Integers, Integers]:
@@ -79,10 +89,7 @@ def made_up(
         while waiting:
             waiting -= 1
             node = stack[waiting]
-            apart, inside = False, True
-            for axis in range(lows.shape[1]):
-                apart |= lows[node, axis] > box_highs[box, axis] or highs[node, axis] < box_lows[box, axis]
-                inside &= box_lows[box, axis] <= lows[node, axis] and highs[node, axis] <= box_highs[box, axis]
+            apart, inside = _beside(box_lows[box], box_highs[box], lows[node], highs[node])
             if apart:
                 continue
             if not inside:
@@ -112,10 +119,7 @@ def held(box_lows: Integers, box_highs: Integers, children: Integers, lows: Inte
             node = stack[waiting]
             if marked[node]:
                 continue  # all below it have been found
-            apart, inside = False, True
-            for axis in range(lows.shape[1]):
-                apart |= lows[node, axis] > box_highs[box, axis] or highs[node, axis] < box_lows[box, axis]
-                inside &= box_lows[box, axis] <= lows[node, axis] and highs[node, axis] <= box_highs[box, axis]
+            apart, inside = _beside(box_lows[box], box_highs[box], lows[node], highs[node])
             if apart:
                 continue
             marked[node] = inside
