@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from slackwater.kernels.grouping import group
-from slackwater.kernels.halving import halve, made_up, made_up_plainly
+from slackwater.kernels.halving import halve, held, made_up, made_up_plainly
 from slackwater.kernels.placing import placed, placed_ranges
 from slackwater.kernels.prefix_minimum import pulled, pulled_plainly
 from slackwater.kernels.touching import grab, touch_any, touching_plainly, weight_at
@@ -66,6 +66,19 @@ def test_halves_make_up_exactly_the_places_in_a_box(axes: int) -> None:
             _, nodes = made_up(np.zeros(1, np.int64), low[None], high[None], children, lows, highs)
             found = [place for node in nodes for place in below[node]]
             assert sorted(found) == made_up_plainly(low, high, places)
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_what_boxes_hold_is_found_once_and_in_order(axes: int) -> None:
+    rng = np.random.default_rng(axes)
+    for count in (1, 2, 3, 7, 3_000):
+        places = np.unique(rng.integers(0, 60, (count, axes)), axis=0)
+        tree = halve(places)
+        for boxes in (0, 1, 2, 9):
+            ends = np.sort(rng.integers(0, 60, (boxes, axes, 2)), axis=2)
+            lows, highs = ends[:, :, 0].copy(), ends[:, :, 1].copy()
+            expected = {k for low, high in zip(lows, highs, strict=True) for k in made_up_plainly(low, high, places)}
+            assert held(lows, highs, *tree).tolist() == sorted(expected)
 
 
 def test_a_range_on_a_line_is_few_halves() -> None:

@@ -65,6 +65,16 @@ def halve(places: Integers) -> tuple[Integers, Integers, Integers]:
 
 
 @compiled
+def _beside(box_low: Integers, box_high: Integers, low: Integers, high: Integers) -> tuple[bool, bool]:
+    """Whether a node lies apart from a box, and whether it lies in it."""
+    apart, inside = False, True
+    for axis in range(len(low)):
+        apart |= low[axis] > box_high[axis] or high[axis] < box_low[axis]
+        inside &= box_low[axis] <= low[axis] and high[axis] <= box_high[axis]
+    return apart, inside
+
+
+@compiled
 def made_up(
     owners: Integers, box_lows: Integers, box_highs: Integers, children: Integers, lows: Integers, highs: Integers
 ) -> tuple[Integers, Integers]:
@@ -79,10 +89,7 @@ def made_up(
         while waiting:
             waiting -= 1
             node = stack[waiting]
-            apart, inside = False, True
-            for axis in range(lows.shape[1]):
-                apart |= lows[node, axis] > box_highs[box, axis] or highs[node, axis] < box_lows[box, axis]
-                inside &= box_lows[box, axis] <= lows[node, axis] and highs[node, axis] <= box_highs[box, axis]
+            apart, inside = _beside(box_lows[box], box_highs[box], lows[node], highs[node])
             if apart:
                 continue
             if not inside:
@@ -94,6 +101,37 @@ def made_up(
             from_[used], to[used] = owners[box], node
             used += 1
     return from_[:used], to[:used]
+
+
+@compiled
+def held(box_lows: Integers, box_highs: Integers, children: Integers, lows: Integers, highs: Integers) -> Integers:
+    """The numbers of the places that lie in any of the boxes, each once, from low to high."""
+    count = len(children) + 1
+    marked = np.zeros(2 * count - 1, np.bool_)
+    stack = np.empty(4096, np.int64)
+    found = np.empty(1024, np.int64)
+    used = 0
+    for box in range(len(box_lows)):
+        stack[0] = 2 * count - 2
+        waiting = 1
+        while waiting:
+            waiting -= 1
+            node = stack[waiting]
+            if marked[node]:
+                continue  # all below it have been found
+            apart, inside = _beside(box_lows[box], box_highs[box], lows[node], highs[node])
+            if apart:
+                continue
+            marked[node] = inside
+            if node >= count:
+                stack[waiting], stack[waiting + 1] = children[node - count]
+                waiting += 2
+                continue
+            if used == len(found):
+                found = np.concatenate((found, np.empty_like(found)))
+            found[used] = node
+            used += 1
+    return np.sort(found[:used])
 
 
 def made_up_plainly(low: Integers, high: Integers, places: Integers) -> list[int]:

@@ -25,7 +25,11 @@ def latest_frame(session: SparkSession, folder: Path | str, table: str) -> DataF
 
 def history_frame(session: SparkSession, folder: Path | str, table: str) -> DataFrame:
     """Every update of a table."""
-    now = snapshot(folder)
+    return history_at(session, snapshot(folder), table)
+
+
+def history_at(session: SparkSession, now: Snapshot, table: str) -> DataFrame:
+    """Every update of a table as of one state of the folder."""
     return _parquet(session, now.history_files(table), stored_updates(now.table(table)))
 
 

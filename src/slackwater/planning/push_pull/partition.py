@@ -96,6 +96,6 @@ def equal_height(workload: Workload, count: int) -> list[Integers]:
 
 def _span(workload: Workload, axis: int) -> tuple[int, int]:
     queries = workload.queries
-    low = min(int(array[:, axis].min()) for array in (workload.places, queries.lows) if len(array))
-    high = max(int(array[:, axis].max()) for array in (workload.places, queries.highs) if len(array))
+    low = min((int(array[:, axis].min()) for array in (workload.places, queries.lows) if len(array)), default=0)
+    high = max((int(array[:, axis].max()) for array in (workload.places, queries.highs) if len(array)), default=0)
     return low, high
