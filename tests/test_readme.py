@@ -74,3 +74,19 @@ def test_links_lead_somewhere() -> None:
     for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))):
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} → {target}"
+
+
+def test_figures_of_planning_and_joins() -> None:
+    pulls = figure(
+        "pulls that sums over request-only sources need, of those of the best published algorithm at equal fidelity"
+    )
+    assert pulls == round(result("pulling")["held-out half"]["pulls"]["ours_to_the_papers_best_geometric_mean"], 2)
+    [largest] = [one for one in result("push_pull")["one_attribute"] if one["queries"] == 1_000_000]
+    row = "exact push or pull labels of a million queries and a million updates, one attribute"
+    assert figure(row) == round(largest["seconds"], 1)
+    [million] = [one for one in result("standing_joins_queries")["band_joins"] if one["queries"] == 1_000_000]
+    row = (
+        "rows a second of one core's processor time to the standing joins they affect, "
+        "a million band joins over a million rows"
+    )
+    assert figure(row) == round(million["rows_a_second"] / 1e6, 2)
