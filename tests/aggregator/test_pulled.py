@@ -86,6 +86,40 @@ def test_what_was_learnt_outlives_a_restart_with_the_same_queries() -> None:
     assert again.recall(body, 0)
     assert again.scheduler.snapshot() == first.scheduler.snapshot()
     again.due(0)
-    other.register(8, query, keys(query))
-    assert not other.recall(body, 0), "other queries"
     assert not other.recall(b"damaged", 0)
+
+
+def test_with_other_queries_items_keep_their_models_and_their_past() -> None:
+    first, query = PulledState("quotes", ["A", "B"], Uncertainty(2, longest=10), SECOND), total(4.0, "A", "B")
+    first.register(7, query, keys(query))
+    for tick in range(200):
+        for key in first.due(tick * SECOND):
+            first.got(tick * SECOND, key, float(tick % 7))
+    other = PulledState("quotes", ["C", "B"], Uncertainty(2, longest=10), SECOND)
+    other.register(8, query := total(4.0, "B", "C"), keys(query))
+    assert other.recall(first.saved(200 * SECOND), 0)
+    ours, theirs = first.scheduler.models[1], other.scheduler.models[1]  # type: ignore[attr-defined]
+    assert (theirs.learnt, theirs.scale, theirs.score) == (ours.learnt, ours.scale, ours.score)
+    assert other.scheduler.models[0].learnt == 0, "C is new"  # type: ignore[attr-defined]
+    assert 8 in other.unpriced
+    trial = other.trial(query, keys(query))
+    assert trial is not None
+    assert {one.name: len(one.pulls) > 20 for one in trial.memories} == {"B": True, "C": False}
+    assert other.due(0) == ["C", "B"], "what happened meanwhile is not known"
+    other.got(0, "B", 3.0)
+    assert theirs.learnt == ours.learnt, "and teaches nothing"
+    strange = PulledState("quotes", ["X"], Uncertainty(1, longest=10), SECOND)
+    assert not strange.recall(first.saved(200 * SECOND), 0)
+
+
+def test_pulls_an_hour_are_counted_from_the_first_pull_on() -> None:
+    state, query = PulledState("quotes", ["A"], FixedInterval(1, every=4), SECOND), total(4.0, "A")
+    state.register(7, query, keys(query))
+    for tick in range(100, 220):
+        for key in state.due(tick * SECOND):
+            state.got(tick * SECOND, key, 1.0)
+        if tick == 120:
+            assert state.rate(7, tick * SECOND) is None, "too early"
+    assert state.rate(7, 220 * SECOND) == pytest.approx(30 * 3600 / 120)
+    state.unregister(7)
+    assert state.rate(7, 220 * SECOND) is None

@@ -25,6 +25,7 @@ url = "https://example.org/trades/{key}"
 several = "https://example.org/trades?symbols={keys}"
 keys = ["IBM", "MSFT"]
 tick = 1
+learnt = "statistics"                  # a folder that `slackwater learn` has written, to begin with
 """
 
 import tomllib
@@ -38,6 +39,7 @@ from msgspec import Meta
 
 from slackwater.aggregator.base import MOST_ITEMS, Item
 from slackwater.aggregator.holdings import Holdings, PulledTable
+from slackwater.aggregator.learnt import Learnt, read_learnt
 from slackwater.core.errors import SlackwaterError
 from slackwater.core.schema import TableSchema
 from slackwater.core.statement import CreateTable
@@ -88,6 +90,7 @@ class PullPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     `tick` is how exactly times are kept, in seconds; `longest` the ticks after which an item is asked for in any case;
     `rate` the requests a second that the server allows. `costs` are those of asking for a key, where they differ.
+    `learnt` is a folder of statistics that `slackwater learn` has written, which the items begin with.
     """
 
     name: Word
@@ -104,6 +107,7 @@ class PullPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     rows_at: list[str] = []
     format: BodyFormat = BodyFormat.AUTO
     costs: dict[str, Above] = {}
+    learnt: str | None = None
 
 
 class AggregatorPart(ServerPart, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -139,6 +143,7 @@ class PullPlan:
     part: PullPart
     schema: TableSchema
     endpoint: Endpoint
+    learnt: Learnt | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +210,7 @@ def plan_of(part: AggregatorPart, where: str, base: Path) -> Plan:
     sources = tuple(SourcePlan(one, _table(one, where)) for one in part.sources)
     _check_items([item for upstream in upstreams for item in upstream.items], where)
     mirrored = {items.table for upstream in part.upstreams for items in upstream.items}
-    pulls = tuple(_pull(one, where) for one in part.pulls)
+    pulls = tuple(_pull(one, where, base) for one in part.pulls)
     polled = [source.schema.name for source in sources] + list({pull.schema.name for pull in pulls})
     _check_pulls(pulls, where)
     both = sorted(name for name in polled if name in mirrored or polled.count(name) > 1)
@@ -261,7 +266,7 @@ def _check_items(items: list[Item], where: str) -> None:
         seen.add((item.table, item.key, item.column))
 
 
-def _pull(part: PullPart, where: str) -> PullPlan:
+def _pull(part: PullPart, where: str, base: Path) -> PullPlan:
     schema, where = _table(part, where), f"{where}: source {part.name}"
     column = next((one for one in schema.columns if one.name == part.value), None)
     if column is None or column.type is not DataType.DOUBLE or part.value in schema.key:
@@ -273,9 +278,13 @@ def _pull(part: PullPart, where: str) -> PullPlan:
         raise SlackwaterError(f"{where}: {strange[0]} is among the keys twice, or among the costs alone")
     try:
         endpoint = Endpoint(part.url, part.several, schema.key[0], part.value, part.format, part.together)
+        learnt = None
+        if part.learnt is not None:
+            tick = round(part.tick * 1_000_000)
+            learnt = read_learnt(base / part.learnt, schema.name, part.value, part.keys, tick)
     except SlackwaterError as error:
         raise SlackwaterError(f"{where}: {error}") from None
-    return PullPlan(part, schema, endpoint)
+    return PullPlan(part, schema, endpoint, learnt)
 
 
 def _check_pulls(pulls: tuple[PullPlan, ...], where: str) -> None:

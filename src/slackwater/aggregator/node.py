@@ -19,6 +19,7 @@ import msgspec
 
 from slackwater.aggregator.configuration import Plan, UpstreamPlan
 from slackwater.aggregator.engine import AggregatorEngine
+from slackwater.aggregator.outlook import refused
 from slackwater.aggregator.polling import PolledSource
 from slackwater.aggregator.pulled import feed_of, item_of
 from slackwater.aggregator.pulling import Puller, make_scheduler
@@ -26,13 +27,14 @@ from slackwater.aggregator.state import UpstreamState
 from slackwater.aggregator.upstream import UpstreamLink
 from slackwater.client.session import microseconds
 from slackwater.core.clock import Clock
-from slackwater.core.errors import StoreError
+from slackwater.core.errors import NotSupported, StoreError
 from slackwater.core.query import Aggregate, StandingQuery
 from slackwater.core.schema import TableSchema
 from slackwater.hosting.said import write_whole
 from slackwater.server.events import Event, QueryRegistered, QueryUnregistered
 from slackwater.server.node import Node, NodeSettings
-from slackwater.server.upstreams import OfferedItems, Upstream
+from slackwater.server.upstreams import OfferedItems, Pulling, Upstream
+from slackwater.sql import ExplainTree
 
 _report = logging.getLogger("slackwater.aggregator")
 TICK_SECONDS = 0.25
@@ -156,12 +158,26 @@ class AggregatorNode(Node):
             for event in self.engine.reviewed():
                 self.sessions.handle(event)
 
-    def pulling(self, number: int) -> tuple[int, float | None] | None:
-        """How many items were pulled for a query, and the share of the time for which it was within its bound."""
-        for puller in self._pullers.values():
-            if number in puller.state.pulls.by_query:
-                return puller.state.pulls.by_query[number], puller.state.delivered(number)
-        return None
+    def pulling(self, number: int) -> Pulling | None:
+        """What is pulled for a query."""
+        told = (puller.pulling(number) for puller in self._pullers.values())
+        return next((one for one in told if one is not None), None)
+
+    async def foresee(self) -> None:
+        """Have what is foretold of the queries that stand brought up to date, if that does not take long."""
+        await asyncio.gather(*(puller.foresight.refresh() for puller in self._pullers.values()))
+
+    async def foretold(self, query: StandingQuery) -> ExplainTree | None:
+        """How often the items of a query would be pulled."""
+        puller = self._pullers.get(query.table)
+        if puller is None or not isinstance(query, Aggregate):
+            return None
+        try:
+            self.engine.holdings.check(query, puller.schema)
+            keys = self.engine.holdings.items(query, puller.schema)
+        except NotSupported as why:
+            return refused(str(why))
+        return await puller.foresight.explained(query, keys)
 
     # ---- running
 

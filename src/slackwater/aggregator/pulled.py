@@ -9,7 +9,9 @@ Design
     by the first, what was last said by the second.
 """
 
-from collections.abc import Iterable, Sequence
+import json
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -19,10 +21,20 @@ from slackwater.core.errors import SlackwaterError
 from slackwater.core.query import Aggregate, AggregateFunction
 from slackwater.core.types import Key
 from slackwater.planning.pulling.base import PullQuery, Scheduler, split_between
+from slackwater.planning.pulling.beginning import begin
+from slackwater.planning.pulling.bookkeeping import NEVER
+from slackwater.planning.pulling.habits import Habit
+from slackwater.planning.pulling.past import Memory, Motion
+from slackwater.planning.pulling.uncertainty import Uncertainty
 
 _ANY = 1e300
+_FORMAT = 2
+NEW = -1
+"""The number, in a trial, of a query that has none yet."""
 PULLING = 0.75
 """The part of a bound that pulling may use up."""
+MOST_REMEMBERED, REMEMBERED = 200_000, 600
+"""Pulls that are remembered of all items together, and of one."""
 
 
 def feed_of(table: str, key: str) -> str:
@@ -52,6 +64,18 @@ class _Saved(msgspec.Struct, array_like=True):
     queries: list[int]
     tick: int
     scheduler: bytes
+    history: list[list[tuple[int, float]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Queries to be tried on the past of their items; items are numbered as in `memories`, times are microseconds."""
+
+    queries: dict[int, PullQuery]
+    memories: tuple[Memory, ...]
+    costs: tuple[float, ...]
+    longest: int
+    tick: int
 
 
 @dataclass(slots=True)
@@ -67,6 +91,8 @@ class Pulls:
     items: int = 0
     failed: int = 0
     by_query: dict[int, int] = field(default_factory=dict)
+    since: dict[int, int] = field(default_factory=dict)
+    """When a query was first pulled for."""
 
 
 class PulledState:
@@ -79,6 +105,8 @@ class PulledState:
         self.pulls = Pulls()
         self.changes = 0
         """How often an item came to be doubted, or relied on: who has seen this number has seen all doubts."""
+        self.unpriced: set[int] = set()
+        """Queries whose price is the usual one still."""
         self._numbers = {key: number for number, key in enumerate(self.keys)}
         self._tick = tick
         self._first = 0
@@ -86,6 +114,16 @@ class PulledState:
         self._missing: dict[int, _Missing] = {}
         self._values: dict[int, float] = {}
         self._queries: dict[int, tuple[int, ...]] = {}
+        self._habits: dict[int, Motion] = {}
+        kept = max(32, min(REMEMBERED, MOST_REMEMBERED // len(self.keys)))
+        self._history: list[deque[tuple[int, float]]] = [deque(maxlen=kept) for _ in self.keys]
+
+    def begin(self, habits: Mapping[str, Habit]) -> None:
+        """Let items begin with what statistics say of them."""
+        known = [habits.get(key) for key in self.keys]
+        self._habits = {item: Motion.of_habit(habit) for item, habit in enumerate(known) if habit is not None}
+        if isinstance(self.scheduler, Uncertainty):
+            begin(self.scheduler, known)
 
     # ---- queries
 
@@ -96,11 +134,64 @@ class PulledState:
         if made is not None:
             self.scheduler.register(str(number), made)
             self._queries[number] = made.items
+            self.unpriced.add(number)
 
     def unregister(self, number: int) -> None:
         """Keep a query no longer."""
         if self._queries.pop(number, None) is not None:
             self.scheduler.unregister(str(number))
+            self.pulls.by_query.pop(number, None)
+            self.pulls.since.pop(number, None)
+            self.unpriced.discard(number)
+
+    @property
+    def standing(self) -> frozenset[int]:
+        """The queries that are kept."""
+        return frozenset(self._queries)
+
+    def trial(self, query: Aggregate, keys: Iterable[Key]) -> Trial | None:
+        """What is needed to foretell the pulls of one query alone; None where it pulls nothing."""
+        made = self._pull_query(query, keys)
+        return None if made is None else self._trial({NEW: made})
+
+    def trial_of(self, number: int) -> Trial | None:
+        """The same for a query that stands."""
+        if number not in self._queries or not isinstance(self.scheduler, Uncertainty):
+            return None
+        return self._trial({number: self.scheduler.queries[str(number)]})
+
+    def trial_of_all(self) -> Trial | None:
+        """The same for the weighted sums that stand, together, as far as enough is known of their items."""
+        if not isinstance(self.scheduler, Uncertainty):
+            return None
+        held = {item for items in self._queries.values() for item in items}
+        told = {item for item in held if item in self._habits or self._memory(item).told}
+        standing = {number: self.scheduler.queries[str(number)] for number in self._queries}
+        ready = {number: made for number, made in standing.items() if made.linear and told.issuperset(made.items)}
+        return self._trial(ready) if ready else None
+
+    def begin_price(self, number: int, by: float) -> None:
+        """Let a query begin with e^by times the usual price of a tick outside its bound."""
+        if number in self._queries and isinstance(self.scheduler, Uncertainty):
+            self.scheduler.raise_price(str(number), by)
+
+    def _trial(self, queries: Mapping[int, PullQuery]) -> Trial:
+        used = sorted({item for query in queries.values() for item in query.items})
+        places = {item: place for place, item in enumerate(used)}
+        moved = {
+            number: replace(query, items=tuple(places[item] for item in query.items))
+            for number, query in queries.items()
+        }
+        costs, longest = (1.0,) * len(used), 1
+        if isinstance(self.scheduler, Uncertainty):
+            costs, longest = tuple(self.scheduler.costs[item] for item in used), self.scheduler.longest
+        return Trial(moved, tuple(self._memory(item) for item in used), costs, longest, self._tick)
+
+    def _memory(self, item: int) -> Memory:
+        learnt = None
+        if isinstance(self.scheduler, Uncertainty) and self.scheduler.models[item].sums[0] > 0.0:
+            learnt = Motion.of_model(self.scheduler.models[item])
+        return Memory(self.keys[item], tuple(self._history[item]), learnt, self._habits.get(item))
 
     def _pull_query(self, query: Aggregate, keys: Iterable[Key]) -> PullQuery | None:
         pulling, _ = split_between(query.bound.within, PULLING)
@@ -133,6 +224,7 @@ class PulledState:
             shared = len(set(items).intersection(wanted))
             if shared:
                 self.pulls.by_query[number] = self.pulls.by_query.get(number, 0) + shared
+                self.pulls.since.setdefault(number, now)
         return [self.keys[item] for item in wanted]
 
     def got(self, now: int, key: str, value: float) -> None:
@@ -141,7 +233,11 @@ class PulledState:
         if self._missing.pop(item, None) is not None or item not in self._values:
             self.changes += 1
         self._values[item] = value
-        self.scheduler.pulled(self._at(now), item, value)
+        at = self._at(now)
+        if self._history[item] and self._history[item][-1][0] == at:
+            self._history[item].pop()
+        self._history[item].append((at, value))
+        self.scheduler.pulled(at, item, value)
 
     def same(self, now: int, key: str) -> None:
         """An item has the value of before."""
@@ -166,20 +262,51 @@ class PulledState:
 
     def saved(self, now: int) -> bytes:
         """What the scheduler has learnt, to go on from after a restart."""
-        kept = _Saved(1, list(self.keys), sorted(self._queries), self._at(now), self.scheduler.snapshot())
+        history = [list(pulls) for pulls in self._history]
+        kept = _Saved(
+            _FORMAT, list(self.keys), sorted(self._queries), self._at(now), self.scheduler.snapshot(), history
+        )
         return msgspec.msgpack.encode(kept)
 
     def recall(self, body: bytes, now: int) -> bool:
-        """Go on from what was saved; False where it is of other items or queries, and is learnt anew."""
+        """Go on from what was saved. Where queries are others, items still keep their models; False if nothing fits."""
         try:
             kept = msgspec.msgpack.decode(body, type=_Saved)
-            if (kept.format, kept.keys, kept.queries) != (1, list(self.keys), sorted(self._queries)):
+            if kept.format != _FORMAT:
                 return False
-            self.scheduler.restore(kept.scheduler)
+            if (kept.keys, kept.queries) == (list(self.keys), sorted(self._queries)):
+                self.scheduler.restore(kept.scheduler)
+                self.unpriced.clear()
+            elif not self._recall_items(kept):
+                return False
         except (msgspec.MsgspecError, SlackwaterError):
             return False
+        for key, pulls in zip(kept.keys, kept.history, strict=True):
+            if key in self._numbers:
+                self._history[self._numbers[key]].extend(pulls)
         self._first = kept.tick + 1 - now // self._tick
         return True
+
+    def _recall_items(self, kept: _Saved) -> bool:
+        """Take over the models of the items that were there before; what happened meanwhile teaches them nothing."""
+        if not isinstance(self.scheduler, Uncertainty) or not set(kept.keys) & set(self.keys):
+            return False
+        try:
+            models = json.loads(kept.scheduler)["known"]["models"]
+            for key, known in zip(kept.keys, models, strict=True):
+                model = self.scheduler.models[self._numbers[key]] if key in self._numbers else None
+                if model is not None and known["learnt"] and set(known) == set(model.known()):
+                    model.recall({**known, "last": NEVER})
+        except (ValueError, KeyError, TypeError):
+            return False
+        return True
+
+    def rate(self, number: int, now: int) -> float | None:
+        """Pulls an hour for a query since it began here; None while it is too early to tell."""
+        passed = now - self.pulls.since.get(number, now)
+        if passed < 60 * self._tick:
+            return None
+        return self.pulls.by_query[number] * 3600e6 / passed
 
     def delivered(self, number: int) -> float | None:
         """For which share of the time a query was within its bound, as far as that can be told from what was pulled."""

@@ -12,6 +12,7 @@ import httpx
 import pyarrow as pa
 
 from slackwater.aggregator.configuration import PullPlan
+from slackwater.aggregator.foresight import Foresight
 from slackwater.aggregator.pulled import PulledState
 from slackwater.aggregator.upstream import Here
 from slackwater.client.session import microseconds
@@ -23,6 +24,7 @@ from slackwater.hosting.said import write_whole
 from slackwater.hosting.sealing import sealed, unsealed
 from slackwater.planning.pulling.base import Scheduler
 from slackwater.planning.pulling.uncertainty import Uncertainty
+from slackwater.server.upstreams import Pulling
 from slackwater.server.writing import Target
 from slackwater.sources.fetching import Brought, Got, ItemFetcher, Missed, Same
 from slackwater.sources.polling import Backoff, PollOptions
@@ -55,6 +57,11 @@ class Puller:
         costs = [plan.part.costs.get(key, 1.0) for plan in plans for key in plan.part.keys]
         scheduler = make(costs, plans[0].part.longest)
         self.state = PulledState(self.schema.name, keys, scheduler, round(plans[0].part.tick * 1_000_000))
+        self._until = max((plan.learnt.until for plan in plans if plan.learnt is not None), default=0)
+        self._habits = {key: habit for plan in plans if plan.learnt for key, habit in plan.learnt.habits.items()}
+        if self._habits:
+            self.state.begin(self._habits)
+        self.foresight = Foresight(self.state, self._now)
         self.fetchers = {plan.part.name: self._fetcher(here, plan) for plan in plans}
         self.news = asyncio.Event()
         self._sources = {key: plan.part.name for plan in plans for key in plan.part.keys}
@@ -69,10 +76,14 @@ class Puller:
         """Go on from what an earlier life has learnt, once its queries are registered."""
         try:
             body = unsealed(_MAGIC, self._file.read_bytes())
+            saved = self._file.stat().st_mtime_ns // 1000
         except OSError:
             return
-        if body is not None and not self.state.recall(body, self._now()):
-            _report.info("pulls of %s: items or queries are others now, and are learnt anew", self.state.name)
+        if body is None or not self.state.recall(body, self._now()):
+            _report.info("pulls of %s: items are others now, and are learnt anew", self.state.name)
+        elif self._until > saved:
+            _report.info("pulls of %s: the statistics are newer than what was learnt here before", self.state.name)
+            self.state.begin(self._habits)
 
     def save(self) -> None:
         """Write down what was learnt."""
@@ -111,12 +122,14 @@ class Puller:
             try:
                 while True:
                     self.news.clear()
+                    self.foresight.price()
                     self._begin(clients, self.state.due(self._now()))
                     if self._now() - self._saved > _SAVE_EVERY:
                         self.save()
                     await self._sleep()
             finally:
                 self.save()
+                await self.foresight.stop()
                 for task in self._under_way:
                     task.cancel()
                 await asyncio.gather(*self._under_way, return_exceptions=True)
@@ -151,6 +164,15 @@ class Puller:
         self._complain()
         self._here.review()
         self.news.set()
+
+    def pulling(self, number: int) -> Pulling | None:
+        """What is pulled for a query, if it is one of this table."""
+        state = self.state
+        if number not in state.standing:
+            return None
+        rate = state.rate(number, self._now())
+        pulls = state.pulls.by_query.get(number, 0)
+        return Pulling(pulls, rate, self.foresight.predicted(number), state.delivered(number))
 
     def doubt(self, key: str) -> str | None:
         """Why an item cannot be relied on, or, without one, why any of them cannot."""

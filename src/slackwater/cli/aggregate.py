@@ -46,17 +46,22 @@ def aggregate(
     name = told.node_name or part or folder.resolve().name
     settings = NodeSettings(folder, name, None, told.snapshot_every, rules)
     items = sum(len(upstream.items) for upstream in plan.upstreams)
+    pulled = sum(len(pull.part.keys) for pull in plan.pulls)
+    learnt = sum(len(pull.learnt.habits) for pull in plan.pulls if pull.learnt is not None)
 
     def announce(listening: "Listening") -> None:
         if as_json:
             line = {"event": "listening", "url": listening.url, "node": listening.node, "pid": listening.pid}
             more = {"generation": listening.generation, "items": items, "sources": len(plan.sources)}
+            more |= {"pulled": pulled, "learnt": learnt}
             sys.stdout.write(json.dumps(line | more) + "\n")
             sys.stdout.flush()
         else:
+            begins = f" ({learnt} begin with statistics)" if learnt else ""
+            pulls = f", pulls {pulled} items{begins}" if pulled else ""
             errors.print(
                 f"aggregator {plain(listening.node)} listens on {listening.url} (generation {listening.generation}), "
-                f"holds {items} items and polls {len(plan.sources)} sources"
+                f"holds {items} items and polls {len(plan.sources)} sources{pulls}"
             )
 
     def make(settings: "NodeSettings") -> "Node":

@@ -1,4 +1,4 @@
-"""`slackwater sql TEXT`: what statements mean, or what is wrong with them and where."""
+"""`slackwater sql TEXT`: what statements mean, or what is wrong with them and where; --server asks a node."""
 
 import sys
 from contextlib import ExitStack
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from slackwater.cli.asking import ask_node
 from slackwater.cli.output import AsJson, console, errors, need_node, plain, print_json, table
-from slackwater.core.errors import SqlError
+from slackwater.core.errors import SlackwaterError, SqlError
 from slackwater.core.statement import Catalogued, CreateSource, CreateTable, Drop, Show, Statement, Subscribe
 
 if TYPE_CHECKING:
@@ -22,6 +23,13 @@ def sql(
     log: Annotated[
         Path | None, typer.Option("--log", help="Use the tables of this log; CREATE and DROP TABLE change it.")
     ] = None,
+    server: Annotated[
+        str | None,
+        typer.Option("--server", help="Ask this node, as in http://localhost:8400: SELECT, SHOW, EXPLAIN and changes."),
+    ] = None,
+    token: Annotated[
+        str | None, typer.Option("--token", envvar="SLACKWATER_TOKEN", help="The node's token, where it wants one.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Say what each statement means. Names are checked against the log's tables, and those created before."""
@@ -29,6 +37,11 @@ def sql(
 
     if text == "-":
         text = sys.stdin.read()
+    if server is not None:
+        if log is not None:
+            raise SlackwaterError("give --server or --log, not both: a node has a log of its own")
+        ask_node(server, token, text, as_json=as_json)
+        return
     outcomes: list[dict[str, Any]] = []
     with ExitStack() as stack:
         opened = None if log is None else stack.enter_context(_opened(log, text))

@@ -21,6 +21,7 @@ from pathlib import Path
 from slackwater.core.clock import Clock
 from slackwater.core.errors import LogAway, LogError, SlackwaterError
 from slackwater.core.hosts import HostKind, Placement
+from slackwater.core.query import StandingQuery
 from slackwater.core.types import Position
 from slackwater.hosting.snapshots import Snapshot, SnapshotFolder
 from slackwater.hosting.steps import Registration
@@ -41,8 +42,9 @@ from slackwater.server.sessions import Sessions
 from slackwater.server.spark_lane import SparkLane
 from slackwater.server.state import ServerState
 from slackwater.server.store import STORE_FILE, Store
-from slackwater.server.upstreams import OfferedItems, Offers, Upstream
+from slackwater.server.upstreams import OfferedItems, Offers, Pulling, Upstream
 from slackwater.server.writing import Change, Result, Target, WriteQueue
+from slackwater.sql import ExplainTree
 from slackwater.wallclock import WallClock
 
 _report = logging.getLogger("slackwater.server")
@@ -217,8 +219,15 @@ class Node:
         """How many requests that was for."""
         return 0 if self._writing is None else self._writing.changes
 
-    def pulling(self, number: int) -> tuple[int, float | None] | None:
-        """Pulls for a query and the fidelity delivered, where its items are pulled; a plain node pulls nothing."""
+    def pulling(self, number: int) -> Pulling | None:
+        """What is pulled for a query; a plain node pulls nothing."""
+        return None
+
+    async def foresee(self) -> None:
+        """Have what `pulling` foretells of the queries that stand brought up to date, if that does not take long."""
+
+    async def foretold(self, query: StandingQuery) -> ExplainTree | None:
+        """What a query would cost, as a part of an explanation; None where there is nothing to tell."""
         return None
 
     def upstreams(self) -> list[Upstream]:

@@ -1,4 +1,4 @@
-"""What a node says of those that its rows come from, and what it offers to those that plan over it."""
+"""What a node says of those that its rows come from, of what it pulls, and what it offers to those that plan over it."""
 
 from typing import Any
 
@@ -55,3 +55,15 @@ class PlannedFigures(msgspec.Struct, frozen=True):
     replans: int
     planning: int | None
     uncertain: float | None
+
+
+class Pulling(msgspec.Struct, frozen=True):
+    """What is pulled for a query, measured since it began here and as it was foretold; None while nothing can be said.
+
+    An item that several queries need is pulled once and counts for each of them, in both figures.
+    """
+
+    pulls: int
+    an_hour: float | None
+    predicted_an_hour: float | None
+    delivered: float | None

@@ -10,7 +10,7 @@ Slackwater          the dialect, for use with sqlglot
 from slackwater.sql.bind import bind
 from slackwater.sql.catalog import Catalog
 from slackwater.sql.dialect import Slackwater
-from slackwater.sql.explain import Detail, ExplainTree, explain, explain_plan, hosted
+from slackwater.sql.explain import Detail, ExplainTree, Grid, explain, explain_plan, hosted
 from slackwater.sql.parse import ParsedStatement, parse, parse_all
 from slackwater.sql.writing import to_sql
 
@@ -18,6 +18,7 @@ __all__ = [
     "Catalog",
     "Detail",
     "ExplainTree",
+    "Grid",
     "ParsedStatement",
     "Slackwater",
     "bind",

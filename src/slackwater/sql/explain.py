@@ -59,8 +59,46 @@ class Detail:
 
 
 @dataclass(frozen=True, slots=True)
+class Grid:
+    """A small table of figures in one unit: a row for each value of one thing, a column for each of another.
+
+    `chosen` is the place (row, column) of the figure that belongs to the statement itself.
+
+    >>> print("\\n".join(Grid("pulls/hour", ("90 %", "95 %"), ("WITHIN 1",), ((7.0, 12.5),), (0, 1)).lines()))
+    pulls/hour  90 %    95 %
+    WITHIN 1       7  > 12.5
+    """
+
+    unit: str
+    columns: tuple[str, ...]
+    rows: tuple[str, ...]
+    figures: tuple[tuple[float, ...], ...]
+    chosen: tuple[int, int] | None = None
+
+    def lines(self) -> list[str]:
+        """The table for people."""
+        cells = [[self.unit, *self.columns]]
+        for place, (row, figures) in enumerate(zip(self.rows, self.figures, strict=True)):
+            marks = ["> " if self.chosen == (place, column) else "" for column in range(len(figures))]
+            cells.append([row, *(f"{mark}{_figure(figure)}" for mark, figure in zip(marks, figures, strict=True))])
+        widths = [max(len(line[column]) for line in cells) for column in range(len(cells[0]))]
+        return [
+            "  ".join(
+                cell.rjust(width) if place else cell.ljust(width)
+                for place, (cell, width) in enumerate(zip(line, widths, strict=True))
+            )
+            for line in cells
+        ]
+
+    def plain(self) -> Json:
+        """The table for JSON."""
+        figures: list[Json] = [list(row) for row in self.figures]
+        return {"unit": self.unit, "columns": list(self.columns), "rows": list(self.rows), "figures": figures}
+
+
+@dataclass(frozen=True, slots=True)
 class ExplainTree:
-    """A named part with its details and its own parts.
+    """A named part with its details and its own parts, and perhaps a table.
 
     >>> print(ExplainTree("sum", (Detail("within", 2400.0),), (ExplainTree("table quotes"),)).text())
     sum
@@ -71,6 +109,7 @@ class ExplainTree:
     name: str
     details: tuple[Detail, ...] = ()
     parts: tuple["ExplainTree", ...] = ()
+    grid: Grid | None = None
 
     def with_parts(self, *parts: "ExplainTree") -> "ExplainTree":
         """The same with more parts at the end."""
@@ -90,14 +129,21 @@ class ExplainTree:
             "name": self.name,
             "details": {detail.name: detail.plain() for detail in self.details},
             "parts": [part.plain() for part in self.parts],
+            **({} if self.grid is None else {"table": self.grid.plain()}),
         }
 
     def _lines(self) -> list[str]:
         lines = [self.name, *(f"  {detail.text()}" for detail in self.details)]
+        if self.grid is not None:
+            lines += [f"  {line}" for line in self.grid.lines()]
         for part in self.parts:
             first, *rest = part._lines()
             lines += [f"  └ {first}", *(f"    {line}" for line in rest)]
         return lines
+
+
+def _figure(figure: float) -> str:
+    return f"{figure:,.0f}" if abs(figure) >= 100 else f"{figure:.3g}"
 
 
 def explain(statement: Statement) -> ExplainTree:

@@ -43,6 +43,11 @@ class MomentFigures:
     autocovariance: Floats
     autocorrelation: Floats
     """0 where an end does not vary."""
+    before_mean: Floats
+    after_mean: Floats
+    before_variance: Floats
+    after_variance: Floats
+    """Means and variances of the two ends of the pairs."""
     coefficient: Floats
     """φ of X_t = φ·X_{t−1} + c + N(0, σ²), by least squares over the pairs of lag 1; 0 where X does not vary."""
     constant: Floats
@@ -98,6 +103,10 @@ class Moments(PerItem):
             pair_weight=total * faded[:, None],
             autocovariance=ratio(ba, total),
             autocorrelation=correlation,
+            before_mean=before,
+            after_mean=after,
+            before_variance=ratio(bb, total),
+            after_variance=ratio(aa, total),
             coefficient=coefficient,
             constant=after[:, 0] - coefficient * before[:, 0],
             noise=np.sqrt(noise),

@@ -83,6 +83,11 @@ class Uncertainty(Bookkeeping):
         account = self.accounts[name]
         return account.kept / account.judged if account.judged else None
 
+    def raise_price(self, name: str, by: float) -> None:
+        """Begin with a price of violation that is e^by times the usual one; feedback goes on from there."""
+        self.accounts[name].own = by
+        self._reprice()
+
     def due(self, now: int) -> tuple[int, ...]:
         """Name the items that are overdue, being learnt, or worth their cost."""
         self._reach(now)

@@ -150,6 +150,8 @@ class Subscription(msgspec.Struct, frozen=True):
     fidelity: float | None
     host: Literal["node", "spark", "network"]
     pulls: Whole | None
+    pulls_an_hour: float | None
+    predicted_an_hour: float | None
     delivered: float | None
     notifications: Whole
     subscribers: Whole

@@ -1,12 +1,14 @@
-"""A standing query as it is shown: what it is, and what was measured of it."""
+"""A standing query as it is shown: what it is, what was measured of it, what it means."""
 
 from slackwater.core.hosts import HostKind
 from slackwater.core.query import Aggregate
+from slackwater.core.statement import Subscribe
 from slackwater.hosting.steps import Registration
 from slackwater.server.network.explaining import figures_of
 from slackwater.server.node import Node
 from slackwater.server.rest.bodies import Subscription
 from slackwater.server.upstreams import PlannedFigures
+from slackwater.sql import ExplainTree, explain, hosted
 
 
 def described(node: Node, one: Registration) -> Subscription:
@@ -26,8 +28,10 @@ def described(node: Node, one: Registration) -> Subscription:
         within=None if bound is None else bound.within,
         fidelity=None if bound is None else bound.fidelity,
         host=one.host.value,
-        pulls=None if pulling is None else pulling[0],
-        delivered=None if pulling is None else pulling[1],
+        pulls=None if pulling is None else pulling.pulls,
+        pulls_an_hour=None if pulling is None else pulling.an_hour,
+        predicted_an_hour=None if pulling is None else pulling.predicted_an_hour,
+        delivered=None if pulling is None else pulling.delivered,
         notifications=_notified(node, one),
         subscribers=node.lanes[one.host].subscribers(one.number) if one.host in node.lanes else 0,
         plan=_planned(node, one),
@@ -37,6 +41,13 @@ def described(node: Node, one: Registration) -> Subscription:
 def _planned(node: Node, one: Registration) -> PlannedFigures | None:
     planned = None if node.network is None else node.network.state.queries.get(one.number)
     return None if node.network is None or planned is None else figures_of(node.network.state, planned)
+
+
+async def subscribed(node: Node, subscription: Subscribe, host: HostKind) -> ExplainTree:
+    """What a subscription means, who keeps it, and what it costs as far as that can be foretold."""
+    tree = explain(subscription).with_parts(hosted(host))
+    foretold = await node.foretold(subscription.query)
+    return tree if foretold is None else tree.with_parts(foretold)
 
 
 def _notified(node: Node, one: Registration) -> int:

@@ -16,11 +16,11 @@ from slackwater.evaluator import plain_rows
 from slackwater.server.errors import Refusal
 from slackwater.server.rest.bodies import AnswerColumn, Explanation, QueryAnswer, Question, Subscription
 from slackwater.server.rest.bodies import Statement as StatementBody
-from slackwater.server.rest.listing import described
+from slackwater.server.rest.listing import described, subscribed
 from slackwater.server.rest.operation import ARROW, JSON, Call, Operation, answered
 from slackwater.server.store import Scope
 from slackwater.server.writing import Busy
-from slackwater.sql import Catalog, ExplainTree, bind, explain, hosted, parse
+from slackwater.sql import Catalog, ExplainTree, bind, explain, parse
 
 AS_OF_HEADER = "slackwater-as-of"
 _SUBSCRIPTION = pa.schema(
@@ -35,6 +35,8 @@ _SUBSCRIPTION = pa.schema(
         ("subscribers", pa.int64()),
         ("host", pa.string()),
         ("pulls", pa.int64()),
+        ("pulls_an_hour", pa.float64()),
+        ("predicted_an_hour", pa.float64()),
         ("delivered", pa.float64()),
         ("epoch", pa.int64()),
         ("predicted", pa.float64()),
@@ -61,9 +63,10 @@ async def ask(call: Call) -> Response:
         case Select(query):
             found, as_of = await _selected(call, query)
         case Show(what):
+            await call.node.foresee()
             found = _shown(call, what)
         case Explain(inner):
-            found = pa.table({"explanation": _explained(call, inner).text().splitlines()})
+            found = pa.table({"explanation": (await _explained(call, inner)).text().splitlines()})
         case _:
             raise NotSupported("a question is SELECT, SHOW or EXPLAIN; other statements have other addresses")
     if arrow:
@@ -87,20 +90,19 @@ async def _wait_for(call: Call, position: Position) -> None:
 async def explain_statement(call: Call) -> Response:
     """Say what a statement means."""
     statement = await _bound(call, (await call.json(StatementBody)).sql)
-    tree = _explained(call, statement)
+    tree = await _explained(call, statement)
     return answered(Explanation(tree.text(), dict(tree.plain())))
 
 
-def _explained(call: Call, statement: Statement) -> ExplainTree:
-    """What a statement means, and who keeps the query that it registers."""
+async def _explained(call: Call, statement: Statement) -> ExplainTree:
+    """What a statement means, who keeps the query that it registers, and what it would cost."""
     inner = statement.statement if isinstance(statement, Explain) else statement
-    tree = explain(statement)
-    if isinstance(inner, Subscribe):
-        name = None if inner.name is None else str(inner.name)
-        tree = tree.with_parts(hosted(call.node.routing.host_of(inner.query, name)))
-        planned = None if name is not None or call.node.network is None else call.node.network.explained(inner.query)
-        tree = tree if planned is None else tree.with_parts(planned)
-    return tree
+    if not isinstance(inner, Subscribe):
+        return explain(statement)
+    name = None if inner.name is None else str(inner.name)
+    tree = await subscribed(call.node, inner, call.node.routing.host_of(inner.query, name))
+    planned = None if name is not None or call.node.network is None else call.node.network.explained(inner.query)
+    return tree if planned is None else tree.with_parts(planned)
 
 
 async def _bound(call: Call, sql: str) -> Statement:

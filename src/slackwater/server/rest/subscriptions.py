@@ -15,11 +15,10 @@ from slackwater.processing.queries import plain_query
 from slackwater.server.errors import Refusal
 from slackwater.server.network.state import Seen as Report
 from slackwater.server.rest.bodies import Changed, Explanation, Seen, Statement, Subscription, Subscriptions, Taken
-from slackwater.server.rest.listing import described
+from slackwater.server.rest.listing import described, subscribed
 from slackwater.server.rest.operation import JSON, Call, Operation, Parameter, answered, missing, wrong
 from slackwater.server.store import Scope
 from slackwater.server.writing import Target
-from slackwater.sql import explain, hosted
 
 _MOST_LISTED = 1_000
 WHICH = Parameter(
@@ -62,6 +61,7 @@ async def list_all(call: Call) -> Response:
     """List what stands."""
     start = call.integer("start", 0, 0, 2**62) or 0
     limit = call.integer("limit", 100, 1, _MOST_LISTED) or 100
+    await call.node.foresee()
     engine = call.node.engine
     numbers = sorted(number for number in engine.registrations if number >= start)
     listed = [described(call.node, engine.registrations[number]) for number in islice(numbers, limit)]
@@ -71,6 +71,7 @@ async def list_all(call: Call) -> Response:
 
 async def get_one(call: Call) -> Response:
     """Show one."""
+    await call.node.foresee()
     return answered(described(call.node, _found(call, call.path("subscription"))))
 
 
@@ -78,7 +79,7 @@ async def explain_one(call: Call) -> Response:
     """Say what one means."""
     one = _found(call, call.path("subscription"))
     query = call.node.engine.query(one.number)
-    tree = explain(Subscribe(query)).with_parts(hosted(one.host))
+    tree = await subscribed(call.node, Subscribe(query), one.host)
     planned = None if call.node.network is None else call.node.network.explained(query, one.number)
     tree = tree if planned is None or one.host is not HostKind.NETWORK else tree.with_parts(planned)
     return answered(Explanation(tree.text(), dict(tree.plain())))
