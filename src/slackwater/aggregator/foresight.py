@@ -18,6 +18,8 @@ T = TypeVar("T")
 
 FRESH = 60 * 1_000_000
 """What was foretold of the queries that stand is good for so long, unless they are others."""
+INCOMPLETE = 2 * 1_000_000
+"""The same where something could not be foretold yet."""
 PATIENCE = 1.0
 """Seconds that somebody who asks for a list waits for new figures; after that the list comes with the old ones."""
 MOST_WAITING = 16
@@ -53,7 +55,8 @@ class Foresight:
     async def refresh(self) -> None:
         """Foretell the queries that stand, all together, if that was not done lately."""
         standing = self._state.standing
-        if standing == self._of and self._now() - self._made < FRESH:
+        good_for = FRESH if standing == self._predicted.keys() else INCOMPLETE
+        if standing == self._of and self._now() - self._made < good_for:
             return
         if self._refreshing is None or self._refreshing.done():
             self._refreshing = self._task(self._refresh(standing))

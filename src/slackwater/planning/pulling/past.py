@@ -28,7 +28,7 @@ Floats = npt.NDArray[np.float64]
 ENOUGH_PULLS, ENOUGH_TICKS = 20, 120
 BETTER_TICKS = 600
 """Pulls over fewer ticks than these say less than statistics."""
-MOST_TICKS, MOST_VALUES = 1_200, 60_000
+MOST_TICKS, MOST_VALUES = 1_200, 24_000
 """So many ticks of one item, and so many of all together, if that leaves enough."""
 
 
