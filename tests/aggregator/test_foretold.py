@@ -99,8 +99,8 @@ async def _asked(node: AggregatorProcess, client: Client) -> None:
     found = await explained(client, 2.0)
     assert found["details"]["by"] == "statistics, 36 seconds drawn by them"
     table = found["table"]
-    assert table["columns"] == ["90 %", "95 %", "98 %", "99 %", "99.5 %"]
-    assert table["rows"] == ["WITHIN 0.5", "WITHIN 1", "WITHIN 2", "WITHIN 4", "WITHIN 8"]
+    assert table["fidelity"] == [0.9, 0.95, 0.98, 0.99, 0.995]
+    assert table["within"] == [0.5, 1.0, 2.0, 4.0, 8.0]
     assert table["figures"][2][1] == found["details"]["at this bound and fidelity"]["value"]
     wider = await explained(client, 4.0)
     assert wider["table"]["figures"][1][1] == pytest.approx(table["figures"][2][1], rel=0.3)

@@ -30,17 +30,16 @@ def foretold(trial: Trial) -> ExplainTree:
     past = _past(trial)
     found = look_ahead(query, past, costs=trial.costs, longest=trial.longest)
     # What the client asked for is the bound of pulling over the part that pulling may use up.
-    asked = tuple(f"WITHIN {bound / PULLING:.6g}" for bound in found.bounds)
+    asked = tuple(float(f"{bound / PULLING:.12g}") for bound in found.bounds)
     chosen = (found.bounds.index(query.bound.within), found.fidelities.index(query.bound.fidelity))
     figures = tuple(tuple(an_hour(pulls, trial) for pulls in row) for row in found.pulls)
     details = (
         Detail("by", _by(trial, past)),
         Detail("at this bound and fidelity", figures[chosen[0]][chosen[1]], _UNIT),
-        Detail("never below", an_hour(found.least, trial), f"{_UNIT}, each item once in {trial.longest} ticks"),
-        Detail("never above", an_hour(found.most, trial), f"{_UNIT}, each item at every tick"),
+        Detail(f"each item once in {trial.longest} ticks", an_hour(found.least, trial), _UNIT),
+        Detail("each item at every tick", an_hour(found.most, trial), _UNIT),
     )
-    columns = tuple(f"{100 * fidelity:.6g} %" for fidelity in found.fidelities)
-    return ExplainTree(NAME, details, (), Grid(_UNIT, columns, asked, figures, chosen))
+    return ExplainTree(NAME, details, (), Grid(_UNIT, asked, found.fidelities, figures, chosen))
 
 
 def predicted(trial: Trial) -> dict[int, float]:

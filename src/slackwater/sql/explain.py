@@ -60,27 +60,28 @@ class Detail:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A small table of figures in one unit: a row for each value of one thing, a column for each of another.
+    """Figures in one unit, a row for each bound and one of them for each fidelity; a part of an explanation.
 
     `chosen` is the place (row, column) of the figure that belongs to the statement itself.
 
-    >>> print("\\n".join(Grid("pulls/hour", ("90 %", "95 %"), ("WITHIN 1",), ((7.0, 12.5),), (0, 1)).lines()))
+    >>> print("\\n".join(Grid("pulls/hour", (1.0,), (0.9, 0.95), ((7.0, 12.5),), (0, 1)).lines()))
     pulls/hour  90 %    95 %
     WITHIN 1       7  > 12.5
     """
 
     unit: str
-    columns: tuple[str, ...]
-    rows: tuple[str, ...]
+    within: tuple[float, ...]
+    fidelity: tuple[float, ...]
     figures: tuple[tuple[float, ...], ...]
     chosen: tuple[int, int] | None = None
 
     def lines(self) -> list[str]:
         """The table for people."""
-        cells = [[self.unit, *self.columns]]
-        for place, (row, figures) in enumerate(zip(self.rows, self.figures, strict=True)):
+        cells = [[self.unit, *(f"{100 * fidelity:.6g} %" for fidelity in self.fidelity)]]
+        for place, (within, figures) in enumerate(zip(self.within, self.figures, strict=True)):
             marks = ["> " if self.chosen == (place, column) else "" for column in range(len(figures))]
-            cells.append([row, *(f"{mark}{_figure(figure)}" for mark, figure in zip(marks, figures, strict=True))])
+            told = [f"{mark}{_figure(figure)}" for mark, figure in zip(marks, figures, strict=True)]
+            cells.append([f"WITHIN {within:.6g}", *told])
         widths = [max(len(line[column]) for line in cells) for column in range(len(cells[0]))]
         return [
             "  ".join(
@@ -93,7 +94,12 @@ class Grid:
     def plain(self) -> Json:
         """The table for JSON."""
         figures: list[Json] = [list(row) for row in self.figures]
-        return {"unit": self.unit, "columns": list(self.columns), "rows": list(self.rows), "figures": figures}
+        return {
+            "unit": self.unit,
+            "within": list(self.within),
+            "fidelity": list(self.fidelity),
+            "figures": figures,
+        }
 
 
 @dataclass(frozen=True, slots=True)
