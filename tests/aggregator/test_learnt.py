@@ -1,14 +1,22 @@
 """Statistics as a beginning: found where they should be, and refused with a sentence where not."""
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
 
-from slackwater.aggregator.configuration import Plan, plan_of, read_part
+from slackwater.aggregator.configuration import Plan, PullPlan, plan_of, read_part
 from slackwater.aggregator.learnt import read_learnt
+from slackwater.aggregator.pulling import Puller, make_scheduler
+from slackwater.aggregator.upstream import Here
+from slackwater.core import Aggregate, AggregateFunction, Bound
 from slackwater.core.errors import SlackwaterError
 from slackwater.statistics import Statistics, Ticks
+from slackwater.wallclock import WallClock
 
 SECOND = 1_000_000
 PULLS = """
@@ -54,6 +62,35 @@ def test_ticks_of_the_configuration_are_those_of_the_habits(tmp_path: Path) -> N
     [pull] = plan(tmp_path, PULLS + "tick = 0.5\n").pulls
     assert pull.learnt is not None
     assert pull.learnt.habits["IBM"].interval == 2.0
+
+
+@pytest.mark.parametrize("newer", [False, True])
+def test_what_was_learnt_here_wins_unless_the_statistics_are_newer(tmp_path: Path, newer: bool) -> None:
+    pulls = plan(tmp_path, PULLS.replace('learnt = "statistics"', "")).pulls
+
+    def puller(plans: Sequence[PullPlan]) -> Puller:
+        made = Puller(cast(Here, SimpleNamespace(clock=WallClock())), plans, make_scheduler, tmp_path / "pulls")
+        query = Aggregate("trades", AggregateFunction.SUM, "price", Bound(4.0, 0.9))
+        made.state.register(7, query, [("IBM",), ("SAP",)])
+        return made
+
+    first = puller(pulls)
+    for tick in range(300):
+        for key in first.state.due(tick * SECOND):
+            first.state.got(tick * SECOND, key, 50.0 * (tick % 2))
+    first.save()
+    write(tmp_path / "statistics", "IBM", "SAP")
+    end = 1_999
+    file = next((tmp_path / "pulls").iterdir())
+    os.utime(file, (end - 1, end - 1) if newer else (end + 1, end + 1))
+    again = puller(plan(tmp_path).pulls)
+    begun = again.state.scheduler.models[0].scale[0]  # type: ignore[attr-defined]
+    assert begun == pytest.approx(1.0, rel=0.2), "by statistics, until something else is known"
+    again.recall()
+    here = first.state.scheduler.models[0].scale[0]  # type: ignore[attr-defined]
+    assert here > 100
+    recalled = again.state.scheduler.models[0].scale[0]  # type: ignore[attr-defined]
+    assert recalled == (begun if newer else here)
 
 
 def test_no_folder(tmp_path: Path) -> None:

@@ -63,7 +63,8 @@ async def ask(call: Call) -> Response:
         case Select(query):
             found, as_of = await _selected(call, query)
         case Show(what):
-            await call.node.foresee()
+            if what is Catalogued.SUBSCRIPTION:
+                await call.node.foresee()
             found = _shown(call, what)
         case Explain(inner):
             found = pa.table({"explanation": (await _explained(call, inner)).text().splitlines()})
