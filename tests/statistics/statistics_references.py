@@ -93,6 +93,10 @@ def moments(rows: Sequence[Row], rules: Rules, lags: int) -> Figures:
                 product / math.sqrt(pair[3] * pair[4]) if pair[3] * pair[4] else 0.0
                 for pair, product in zip(settled, products, strict=True)
             ],
+            "before_mean": [pair[1] for pair in settled],
+            "after_mean": [pair[2] for pair in settled],
+            "before_variance": [pair[3] / pair[0] if pair[0] else 0.0 for pair in settled],
+            "after_variance": [pair[4] / pair[0] if pair[0] else 0.0 for pair in settled],
             "coefficient": coefficient,
             "constant": after - coefficient * before,
             "noise": noise,

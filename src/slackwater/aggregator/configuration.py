@@ -25,7 +25,7 @@ url = "https://example.org/trades/{key}"
 several = "https://example.org/trades?symbols={keys}"
 keys = ["IBM", "MSFT"]
 tick = 1
-learnt = "statistics"                  # a folder that `slackwater learn` has written, to begin with
+# learnt = "statistics"                # a folder that `slackwater learn` has written, to begin with
 """
 
 import tomllib
