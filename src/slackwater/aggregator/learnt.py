@@ -43,13 +43,13 @@ def read_learnt(folder: Path, table: str, column: str, keys: Iterable[str], tick
         raise SlackwaterError(str(error)) from None
     if (statistics.table, statistics.column) != (table, column):
         raise SlackwaterError(f"{file} is about {statistics.table}.{statistics.column}, not about {table}.{column}")
-    found, wanted = habits_of(statistics, tick), list(keys)
-    habits = {key: found[key] for key in wanted if key in found}
+    wanted = list(keys)
+    habits = habits_of(statistics, tick, frozenset(wanted))
     if not habits:
         known = ", ".join(sorted(statistics.names)[:3]) or "no item"
         raise SlackwaterError(
-            f"{file} tells nothing of {', '.join(wanted[:3])}: it is about {known} and says enough of "
-            f"{len(found)} items. Are these the same keys?"
+            f"{file} tells nothing, or too little, of {', '.join(wanted[:3])}: it is about {known}. Are these the same "
+            f"keys?"
         )
     span = statistics.span()
-    return Learnt(habits, 0 if span is None else span[1], tuple(key for key in wanted if key not in found))
+    return Learnt(habits, 0 if span is None else span[1], tuple(key for key in wanted if key not in habits))

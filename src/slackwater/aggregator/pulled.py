@@ -292,11 +292,13 @@ class PulledState:
         if not isinstance(self.scheduler, Uncertainty) or not set(kept.keys) & set(self.keys):
             return False
         try:
-            models = json.loads(kept.scheduler)["known"]["models"]
-            for key, known in zip(kept.keys, models, strict=True):
-                model = self.scheduler.models[self._numbers[key]] if key in self._numbers else None
-                if model is not None and known["learnt"] and set(known) == set(model.known()):
-                    model.recall({**known, "last": NEVER})
+            whole = json.loads(kept.scheduler)["known"]
+            for key, known, loading in zip(kept.keys, whole["models"], whole["kinship"]["loading"], strict=True):
+                item = self._numbers.get(key)
+                if item is None or not known["learnt"] or set(known) != set(self.scheduler.models[item].known()):
+                    continue
+                self.scheduler.models[item].recall({**known, "last": NEVER})
+                self.scheduler.kinship.loading[item] = loading
         except (ValueError, KeyError, TypeError):
             return False
         return True

@@ -1,9 +1,10 @@
 """Schedulers that begin with what statistics say of their items, instead of from nothing.
 
 *By uncertainty.* Each model of an item's bank gets its variance a tick and its score from the pairs of the statistics
-(`habits`), its line from mean and drift. Scores may differ by `STUBBORN` at most: pulls that say otherwise are believed
-after a while. An item that was updated about as often as it is pulled need not be learnt by pulling it after 1, 2, 4,
-8 and 16 ticks; one of which only long steps are known still is, but is priced from its first tick on.
+(`habits`), its line from mean and drift; what an item has in common with others comes from the similarities. Scores
+may differ by `STUBBORN` at most: pulls that say otherwise are believed after a while. An item that was updated about
+as often as it is pulled need not be learnt by pulling it after 1, 2, 4, 8 and 16 ticks; one of which only long steps
+are known still is, but is priced from its first tick on.
 
 *By the paper.* The chain gets the transitions that were counted, dealt out to its own states: a change of c from an
 update to the next is c/r a tick, r ticks long. All together they count as `MOST_TICKS` ticks at most, so that pulls
@@ -38,9 +39,11 @@ def begin(scheduler: Bookkeeping, habits: Sequence[Habit | None]) -> None:
         raise PlanningError(f"expected habits, or None, for each of {scheduler.items} items, but came {len(habits)}")
     match scheduler:
         case Uncertainty():
-            for model, habit in zip(scheduler.models, habits, strict=True):
+            for item, habit in enumerate(habits):
                 if habit is not None:
-                    begin_item(model, habit)
+                    begin_item(scheduler.models[item], habit)
+                    if habit.loading is not None:
+                        scheduler.kinship.loading[item] = habit.loading
         case PredictedChange():
             for chain, habit in zip(scheduler.models, habits, strict=True):
                 if habit is not None:

@@ -14,10 +14,13 @@ at random, would add up to.
 """
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from slackwater.core.errors import PlanningError
+from slackwater.planning.pulling.loadings import loadings_of
 from slackwater.statistics.chain import Chain
 from slackwater.statistics.moments import MomentFigures
 from slackwater.statistics.profile import Statistics
@@ -66,6 +69,8 @@ class Habit:
     """The mean square of the change from an update to the next."""
     pairs: tuple[Pairs, ...]
     chain: Chain
+    loading: float | None = None
+    """How much of its movement is common to all items; None where pairs were left out."""
 
     def variance(self, staying: float, sloped: bool = False) -> float:
         """s² a tick of the model that keeps this share of a distance."""
@@ -97,8 +102,8 @@ def growth(staying: float, ticks: float) -> float:
     return ticks if staying == 1.0 else (1.0 - math.pow(staying, 2.0 * ticks)) / (1.0 - staying * staying)
 
 
-def habits_of(statistics: Statistics, tick: int) -> Mapping[str, Habit]:
-    """The habits of every item of which enough was seen; `tick` in microseconds."""
+def habits_of(statistics: Statistics, tick: int, items: Collection[str] | None = None) -> Mapping[str, Habit]:
+    """The habits of every item, or of these, of which enough was seen; `tick` in microseconds."""
     if tick < 1:
         raise PlanningError(f"a tick is a positive number of microseconds, not {tick}")
     figures = statistics.value()
@@ -106,7 +111,7 @@ def habits_of(statistics: Statistics, tick: int) -> Mapping[str, Habit]:
     found: dict[str, Habit] = {}
     for place, item in enumerate(figures.items):
         changes, elapsed = float(movement.weight[place]), 1e6 * float(movement.elapsed[place])
-        if changes < LEAST_CHANGES or elapsed <= 0.0:
+        if changes < LEAST_CHANGES or elapsed <= 0.0 or (items is not None and item not in items):
             continue
         interval = elapsed / changes / tick
         total, squares = float(movement.drift[place]), float(movement.square[place])
@@ -120,7 +125,11 @@ def habits_of(statistics: Statistics, tick: int) -> Mapping[str, Habit]:
             _pairs(moments, place, interval),
             figures.markov.chains[place],
         )
-    return found
+    if figures.similarity is None:
+        return found
+    places = [figures.similarity.place(item) for item in found]
+    loadings = loadings_of(figures.similarity.matrix()[np.ix_(places, places)])
+    return {item: replace(habit, loading=beta) for (item, habit), beta in zip(found.items(), loadings, strict=True)}
 
 
 def _pairs(moments: MomentFigures, place: int, interval: float) -> tuple[Pairs, ...]:

@@ -7,7 +7,8 @@ fewer than two are left, a run speaks for itself. A higher fidelity never needs 
 neighbours are told their mean.
 
 *The first price.* A tick outside the bound has a price that feedback finds in the course of time (`prices`). On a past
-it can be found before: by halving, so that the fidelity comes out that is desired.
+it can be found before: by halving, so that the fidelity comes out that is desired. It is only ever raised: a bound that
+was broken is worse than a pull too many, and the past is short.
 """
 
 import math
@@ -27,7 +28,7 @@ from slackwater.planning.pulling.simulation import run_uncertainty
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 FIDELITIES = (0.90, 0.95, 0.98, 0.99, 0.995)
 _FLOOR, _CEILING = 1.1, 0.95
-_LOWEST, _HIGHEST, _HALVINGS = -1.0, 6.0, 6
+_LOWEST, _HIGHEST, _HALVINGS = 0.0, 6.0, 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +111,12 @@ def first_price(query: PullQuery, past: Past, *, costs: Sequence[float] | None =
     mean = 1.0 if costs is None else sum(costs) / len(costs)
     guess = FIRST_PRICE * mean / (1.0 - query.bound.fidelity)
     low, high = _LOWEST, _HIGHEST
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
+    middle = low
+    for _ in range(_HALVINGS + 1):
         price = guess * math.exp(middle)
         found = run_uncertainty([query], past.trace, past.warm, costs=costs, longest=longest, price=price)
         low, high = (middle, high) if float(found.fidelity[0]) < query.bound.fidelity else (low, middle)
+        if high == _LOWEST:
+            break
+        middle = 0.5 * (low + high)
     return high

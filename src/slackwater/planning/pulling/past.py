@@ -40,6 +40,8 @@ class Motion:
     variance: float
     level: float
     slope: float
+    loading: float = 0.0
+    """How much of its steps is common to all items."""
 
     @classmethod
     def of_model(cls, model: ItemModel) -> "Motion":
@@ -54,7 +56,7 @@ class Motion:
         """By the model that fits the statistics best."""
         sloped = habit.drift != 0.0
         staying = max((float(each) for each in STAYING), key=lambda each: habit.likelihood(each, sloped))
-        return cls(staying, habit.variance(staying, sloped), habit.level, habit.drift)
+        return cls(staying, habit.variance(staying, sloped), habit.level, habit.drift, habit.loading or 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +119,13 @@ def past_of(memories: Sequence[Memory], random: np.random.Generator) -> Past:
     ends = {each.name: each.pulls[-1][0] for each in told}
     if told:
         end = min(ends.values())
-        common = end - max(each.pulls[0][0] for each in told)
-        if common >= ENOUGH_TICKS:
-            length, ends = min(length, common), dict.fromkeys(ends, end)
+        shared = end - max(each.pulls[0][0] for each in told)
+        if shared >= ENOUGH_TICKS:
+            length, ends = min(length, shared), dict.fromkeys(ends, end)
         else:
             length = min(length, *(each.span for each in told))
     half = max(longest // length, 1)
+    common = random.standard_normal(2 * half * length + 1)
     columns = []
     for each in memories:
         motion = each.learnt if each.told else each.habit
@@ -131,7 +134,7 @@ def past_of(memories: Sequence[Memory], random: np.random.Generator) -> Past:
             draws = [_bridged(each, motion, ends[each.name], length, random) for _ in range(2 * half)]
             columns.append(_joined(draws, onwards=motion.slope != 0.0))
         else:
-            columns.append(_drawn(motion, 2 * half * length, random))
+            columns.append(_drawn(motion, common, random))
     return Past(np.ascontiguousarray(np.column_stack(columns)), half * length, length, len(told))
 
 
@@ -159,11 +162,12 @@ def _bridged(memory: Memory, motion: Motion, end: int, length: int, random: np.r
     return filled[place - length : place + 1]
 
 
-def _drawn(motion: Motion, length: int, random: np.random.Generator) -> Floats:
-    """A draw of the process, from its line on."""
-    steps = np.sqrt(motion.variance) * random.standard_normal(length + 1)
-    off, offs = 0.0, np.empty(length + 1)
+def _drawn(motion: Motion, common: Floats, random: np.random.Generator) -> Floats:
+    """A draw of the process, from its line on; part of each step is the one that is common to all."""
+    own = random.standard_normal(len(common))
+    steps = np.sqrt(motion.variance) * (motion.loading * common + np.sqrt(1.0 - motion.loading**2) * own)
+    off, offs = 0.0, np.empty(len(common))
     for place, step in enumerate(steps.tolist()):
         off = motion.staying * off + step
         offs[place] = off
-    return motion.level + motion.slope * np.arange(length + 1, dtype=np.float64) + offs
+    return motion.level + motion.slope * np.arange(len(common), dtype=np.float64) + offs

@@ -85,7 +85,7 @@ class Uncertainty(Bookkeeping):
 
     def raise_price(self, name: str, by: float) -> None:
         """Begin with a price of violation that is e^by times the usual one; feedback goes on from there."""
-        self.accounts[name].own = by
+        self.accounts[name].raised(by)
         self._reprice()
 
     def due(self, now: int) -> tuple[int, ...]:
