@@ -1,4 +1,4 @@
-"""What a node says of those that its rows come from, of what it pulls, and what it offers to those that plan over it."""
+"""What a node says of those that its rows come from, of what it pulls, and of what it offers to who plans over it."""
 
 from typing import Any
 
