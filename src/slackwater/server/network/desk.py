@@ -39,6 +39,7 @@ from slackwater.server.network.configuration import KnownAggregator, NetworkSett
 from slackwater.server.network.explaining import explained
 from slackwater.server.network.lane import PlanState, plan_rows
 from slackwater.server.network.plannable import plannable
+from slackwater.server.network.planner import rehearse
 from slackwater.server.network.state import NetworkState
 from slackwater.server.rules import Rules
 from slackwater.server.sessions import Sessions, microseconds
@@ -125,6 +126,7 @@ class NetworkDesk:
 
     def start(self) -> None:
         """Take up what an earlier life has left."""
+        rehearse()
         self._engine.planned.clear()
         for one in self._engine.registrations.values():
             if one.host is HostKind.NETWORK:

@@ -1,14 +1,18 @@
 """From a sum and what aggregators offer to a plan that can be carried out, and what plans are expected to cost."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
+
+import numpy as np
 
 from slackwater.core.bound import Bound
 from slackwater.core.errors import Infeasible
 from slackwater.core.query import Aggregate, Weight
 from slackwater.core.types import Key
 from slackwater.planning.aggregation import (
+    Dynamics,
     Exact,
     MaxGain,
     MinCost,
@@ -20,6 +24,7 @@ from slackwater.planning.aggregation import (
     Part,
     Planner,
     Problem,
+    ScaleFreeCost,
     SumQuery,
     messages,
 )
@@ -30,6 +35,20 @@ from slackwater.server.network.base import HERE, LivePart, LivePlan, NetworkRule
 
 ALTERNATIVES: tuple[Planner, ...] = (Naive(), OptC(), MinCost(), MaxGain(), MostSaved(), Exact())
 """Those whose predictions `EXPLAIN` shows beside the plan."""
+
+
+def rehearse() -> None:
+    """Make one loose and one tight plan, so that what planning needs is compiled before anybody waits for it.
+
+    On a machine that has never planned this takes many seconds, longer than a lease.
+    """
+    offers = (Offer("a", {"x": 0.5, "z": 0.2}), Offer("b", {"x": 1.0, "y": 0.1}))
+    dynamics = Dynamics(("x", "y", "z"), np.array([3.0, 1.0, 2.0]), np.eye(3))
+    for within in (800.0, 80.0):
+        query = SumQuery(("x", "y", "z"), (50.0, 200.0, 150.0), within)
+        for planner in ALTERNATIVES:
+            with suppress(Infeasible):
+                planner(Problem(query, offers, dynamics, ScaleFreeCost()))
 
 
 class Drafter:
