@@ -144,7 +144,7 @@ class Subscription(msgspec.Struct, frozen=True):
     sql: str
     epoch: Whole
     position: Whole
-    kind: Literal["selection", "aggregate"]
+    kind: Literal["selection", "aggregate", "join"]
     table: str
     within: float | None
     fidelity: float | None

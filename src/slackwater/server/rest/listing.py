@@ -1,7 +1,7 @@
 """A standing query as it is shown: what it is, and what was measured of it."""
 
 from slackwater.core.hosts import HostKind
-from slackwater.core.query import Aggregate
+from slackwater.core.query import Aggregate, Join
 from slackwater.hosting.steps import Registration
 from slackwater.server.network.explaining import figures_of
 from slackwater.server.node import Node
@@ -21,7 +21,7 @@ def described(node: Node, one: Registration) -> Subscription:
         sql=one.text,
         epoch=one.epoch,
         position=one.position,
-        kind="selection" if bound is None else "aggregate",
+        kind="join" if isinstance(query, Join) else "selection" if bound is None else "aggregate",
         table=query.table,
         within=None if bound is None else bound.within,
         fidelity=None if bound is None else bound.fidelity,
