@@ -134,7 +134,7 @@ class World:
             assert {JOINED.key_of(row): self.shown(self.queries[number], row) for row in python_rows(answer)} == (
                 self.heard[number]
             )
-        for family in self.host.joins.families.values():
+        for family in self.host.families().values():
             if self.random.random() < 0.1:
                 family.settle()
                 family.matcher._check()
@@ -263,10 +263,10 @@ def test_joins_of_one_shape_are_one_family() -> None:
         world.host.register(number, Join("unit", "target", "pos", "pos", ("unit.id",), band), Position(3))
     ranged = Region((Box.of(Side("quantity", Interval(1, 9))),))
     world.host.register(40, Join("unit", "target", "pos", "pos", ("unit.id",), Interval(0.0, 1.0), ranged), Position(3))
-    assert sorted(len(family) for family in world.host.joins.families.values()) == [1, 40]
+    assert sorted(len(family) for family in world.host.families().values()) == [1, 40]
     for number in range(40):
         world.host.unregister(number, Position(4))
-    assert [len(family) for family in world.host.joins.families.values()] == [1]
+    assert [len(family) for family in world.host.families().values()] == [1]
 
 
 def test_a_column_may_be_added_to_either_table() -> None:

@@ -38,7 +38,7 @@ from slackwater.processing.base import Answer, Changes, Notifications, Operator
 from slackwater.processing.bounded import BoundedAggregates
 from slackwater.processing.bounded.listing import listed
 from slackwater.processing.gathering import gathered
-from slackwater.processing.joined import StandingJoins
+from slackwater.processing.joined import Family, FamilyShape, StandingJoins
 from slackwater.processing.latest import LatestTable
 from slackwater.processing.queries import check_join, check_query, plain_query, query_of
 from slackwater.processing.regions import inside
@@ -215,6 +215,10 @@ class Host:
                 "joins": self.joins.snapshot(),
             },
         )
+
+    def families(self) -> Mapping[FamilyShape, Family]:
+        """The joins that stand, by what they have in common."""
+        return self.joins.founded(self._tables)
 
     def schema(self, name: str) -> TableSchema:
         """A table's, or that of the joins that go by this name."""

@@ -21,7 +21,7 @@ from slackwater.core.types import Position
 from slackwater.processing.base import Changes, Flags, Integers, Latest
 from slackwater.processing.joined.lowering import FamilyShape, Ranges
 from slackwater.processing.joined.partners import KeyNumbers, partners
-from slackwater.processing.matching import BandHotspot, HotspotTracker, JoinRows, Joins, JoinSide, SelectRouter
+from slackwater.processing.matching import BandHotspot, HotspotTracker, JoinRows, Joins, JoinSide, Route, SelectRouter
 from slackwater.processing.regions import Sheet
 
 MOST_MOMENTS = 256
@@ -66,6 +66,8 @@ class Family:
         self._loaded = False
         self._ranges: dict[int, Ranges] = {}
         self._waiting: dict[int, Ranges] = {}
+        self.asked = 0
+        """Rows that were matched since the family was founded, as they were and as they are."""
         self.moments: deque[Moment] = deque(maxlen=MOST_MOMENTS)
 
     def __len__(self) -> int:
@@ -120,6 +122,20 @@ class Family:
         """What knows the stabbing groups: of the bands; or of the ranges of one side, for rows of the other."""
         return (self.matcher.tracker,) if isinstance(self.matcher, BandHotspot) else self.matcher.trackers
 
+    @property
+    def routes(self) -> dict[str, float]:
+        """The share of the rows that went each way; rows of band joins all go the same."""
+        if isinstance(self.matcher, SelectRouter):
+            return {route.value: share for route, share in self.matcher.shares.items()}
+        return {Route.HOTSPOT.value: 1.0 if self.asked else 0.0}
+
+    def hottest(self, most: int) -> list[tuple[float, int]]:
+        """The points of the largest hot groups, and how many ranges hold each."""
+        self.settle()
+        tables = [tracker.hot.table for tracker in self.trackers()]
+        found = [pair for one in tables for pair in zip(one.points.tolist(), one.sizes.tolist(), strict=True)]
+        return sorted(found, key=lambda pair: (-pair[1], pair[0]))[:most]
+
     def moment(self, position: Position) -> Moment:
         """How the queries lie together now."""
         self.settle()
@@ -151,6 +167,7 @@ class Family:
     def _results(self, asked: Mapping[JoinSide, JoinRows]) -> Pairs:
         queries, pairs = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for side, rows in asked.items():
+            self.asked += len(rows)
             # Of ranges near the ends of DOUBLE a route's estimated cost may be no number; the results are the same.
             with np.errstate(all="ignore"):
                 found = self.matcher.results(side, rows)

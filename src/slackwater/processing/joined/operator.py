@@ -56,11 +56,6 @@ class StandingJoins:
         self._restored: list[int] = []
         """Queries that are not in their families yet."""
 
-    @property
-    def families(self) -> Mapping[FamilyShape, Family]:
-        """Joins by what they have in common, as far as they have been applied to anything."""
-        return self._families
-
     def accepts(self, query: StandingQuery) -> bool:
         """Joins of both kinds."""
         return isinstance(query, Join)
@@ -127,10 +122,10 @@ class StandingJoins:
 
     # ---- families
 
-    def family(self, query: Join, tables: Mapping[str, Latest]) -> Family | None:
-        """The family that a join is of, or would be; None where there is none yet."""
+    def founded(self, tables: Mapping[str, Latest]) -> Mapping[FamilyShape, Family]:
+        """All families."""
         self._found(tables)
-        return self._families.get(lowered(query)[0])
+        return self._families
 
     def _found(self, tables: Mapping[str, Latest]) -> None:
         """Bring queries that were restored into families."""

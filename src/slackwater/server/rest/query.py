@@ -9,13 +9,14 @@ import pyarrow as pa
 from starlette.responses import Response
 
 from slackwater.core.errors import NotSupported
-from slackwater.core.query import OneShot
+from slackwater.core.query import Join, OneShot
 from slackwater.core.statement import Catalogued, Explain, Select, Show, Statement, Subscribe
 from slackwater.core.types import Position
 from slackwater.evaluator import plain_rows
 from slackwater.server.errors import Refusal
 from slackwater.server.rest.bodies import AnswerColumn, Explanation, QueryAnswer, Question, Subscription
 from slackwater.server.rest.bodies import Statement as StatementBody
+from slackwater.server.rest.joins import matching
 from slackwater.server.rest.listing import described
 from slackwater.server.rest.operation import ARROW, JSON, Call, Operation, answered
 from slackwater.server.store import Scope
@@ -97,7 +98,10 @@ def _explained(call: Call, statement: Statement) -> ExplainTree:
     tree = explain(statement)
     if isinstance(inner, Subscribe):
         name = None if inner.name is None else str(inner.name)
-        tree = tree.with_parts(hosted(call.node.routing.host_of(inner.query, name)))
+        host = call.node.routing.host_of(inner.query, name)
+        tree = tree.with_parts(hosted(host))
+        if isinstance(inner.query, Join):
+            tree = tree.with_parts(matching(call.node.engine.host, inner.query, host))
         planned = None if name is not None or call.node.network is None else call.node.network.explained(inner.query)
         tree = tree if planned is None else tree.with_parts(planned)
     return tree

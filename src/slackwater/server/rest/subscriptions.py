@@ -7,6 +7,7 @@ from itertools import islice
 from starlette.responses import Response
 
 from slackwater.core.hosts import HostKind
+from slackwater.core.query import Join
 from slackwater.core.statement import Subscribe
 from slackwater.core.types import Position
 from slackwater.hosting.steps import Registration
@@ -15,6 +16,7 @@ from slackwater.processing.queries import plain_query
 from slackwater.server.errors import Refusal
 from slackwater.server.network.state import Seen as Report
 from slackwater.server.rest.bodies import Changed, Explanation, Seen, Statement, Subscription, Subscriptions, Taken
+from slackwater.server.rest.joins import matching
 from slackwater.server.rest.listing import described
 from slackwater.server.rest.operation import JSON, Call, Operation, Parameter, answered, missing, wrong
 from slackwater.server.store import Scope
@@ -80,6 +82,8 @@ async def explain_one(call: Call) -> Response:
     one = _found(call, call.path("subscription"))
     query = call.node.engine.query(one.number)
     tree = explain(Subscribe(query)).with_parts(hosted(one.host))
+    if isinstance(query, Join):
+        tree = tree.with_parts(matching(call.node.engine.host, query, one.host))
     planned = None if call.node.network is None else call.node.network.explained(query, one.number)
     tree = tree if planned is None or one.host is not HostKind.NETWORK else tree.with_parts(planned)
     return answered(Explanation(tree.text(), dict(tree.plain())))
