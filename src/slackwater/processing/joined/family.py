@@ -64,22 +64,23 @@ class Family:
             BandHotspot(shape.matched) if shape.band else SelectRouter(shape.matched)
         )
         self._loaded = False
-        self._ranges: dict[int, Ranges] = {}
+        self._numbers: set[int] = set()
         self._waiting: dict[int, Ranges] = {}
         self.asked = 0
         """Rows that were matched since the family was founded, as they were and as they are."""
         self.moments: deque[Moment] = deque(maxlen=MOST_MOMENTS)
 
     def __len__(self) -> int:
-        return len(self._ranges)
+        return len(self._numbers)
 
     def add(self, number: int, ranges: Ranges) -> None:
         """Keep a join from now on."""
-        self._ranges[number] = self._waiting[number] = ranges
+        self._numbers.add(number)
+        self._waiting[number] = ranges
 
     def remove(self, number: int) -> None:
         """Forget a join."""
-        del self._ranges[number]
+        self._numbers.remove(number)
         if self._waiting.pop(number, None) is None:
             self.matcher.remove(np.array([number], np.int64))
 

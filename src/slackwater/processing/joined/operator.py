@@ -53,7 +53,7 @@ class StandingJoins:
         self._shapes: dict[int, FamilyShape] = {}
         """Of the queries that can have an answer at all."""
         self._families: dict[FamilyShape, Family] = {}
-        self._restored: list[int] = []
+        self._restored: dict[int, None] = {}
         """Queries that are not in their families yet."""
 
     def accepts(self, query: StandingQuery) -> bool:
@@ -74,8 +74,7 @@ class StandingJoins:
         if self._queries.pop(number, None) is None:
             return
         del self._changed[number]
-        if number in self._restored:
-            self._restored.remove(number)
+        self._restored.pop(number, None)
         shape = self._shapes.pop(number, None)
         if shape is not None:
             family = self._families[shape]
@@ -113,12 +112,13 @@ class StandingJoins:
 
     def restore(self, body: bytes) -> None:
         """Become what the snapshot was taken of."""
-        self.__init__()  # type: ignore[misc]
+        for kept in (self._queries, self._changed, self._shapes, self._families, self._restored):
+            kept.clear()
         for number, plain, changed in state.unpack("joins", body)["kept"]:
             query = query_of(plain)
             assert isinstance(query, Join)
             self._queries[number], self._changed[number] = query, Position(changed)
-            self._restored.append(number)
+            self._restored[number] = None
 
     # ---- families
 
@@ -129,7 +129,7 @@ class StandingJoins:
 
     def _found(self, tables: Mapping[str, Latest]) -> None:
         """Bring queries that were restored into families."""
-        restored, self._restored = self._restored, []
+        restored, self._restored = self._restored, {}
         for number in restored:
             self._join(number, tables)
 
