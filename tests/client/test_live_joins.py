@@ -1,11 +1,13 @@
 """Standing joins end to end: a real server, real sockets, and answers that equal recomputation at their positions."""
 
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import httpx
 import pytest
 
+import slackwater
 from slackwater.client import Client, Subscription
 from slackwater.core.errors import SlackwaterError
 from slackwater.server.process import ServerProcess
@@ -133,3 +135,26 @@ async def test_a_table_of_a_join_cannot_go(client: Client) -> None:
             await client.execute(f"DROP TABLE {table}")
     await client.execute("DROP SUBSCRIPTION pairs")
     await client.execute("DROP TABLE targetkept")
+
+
+async def test_joins_go_on_after_a_restart(tmp_path: Path) -> None:
+    """A snapshot has the queries and the tables; the matcher is filled with the first rows that come."""
+    tables = Tables(5, {table: table for table in TABLES})
+    for run in range(2):
+        with ServerProcess(tmp_path / "node", "--lease", "1") as server:
+            async with slackwater.connect(server.url) as client:
+                if run == 0:
+                    for sql in TABLES.values():
+                        await client.execute(sql.format(n=""))
+                    for nth in (0, 2):
+                        await client.execute(QUERIES[nth].format(n="").replace("SUBSCRIBE", f"SUBSCRIBE pairs{nth} AS"))
+                live = {nth: await client.subscribe(f"pairs{nth}").ready(20) for nth in (0, 2)}
+                for nth, subscription in live.items():
+                    assert shown(subscription) == tables.pairs(nth)
+                for _ in range(12):
+                    position = await tables.change(client)
+                    for nth, subscription in live.items():
+                        await subscription.reached(position, 20)
+                        assert shown(subscription) == tables.pairs(nth)
+        assert "Traceback" not in server.report()
+    assert tables.pairs(0)

@@ -23,7 +23,7 @@ from slackwater.processing.queries import query_of
 from slackwater.server.process import ServerProcess
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_what_is_said_of_joins_is_what_a_node_says(seed: int, tmp_path: Path) -> None:
     run(seed, tmp_path, Workers(seed, deaths=0.15), batches=20, restarts=0.15, history=JoinHistory(seed))
 
@@ -43,6 +43,11 @@ def test_histories_have_joins_in_them() -> None:
 
 
 def test_on_spark_too(spark: SparkSession, tmp_path: Path) -> None:
+    run(1_999, tmp_path, OnExecutors(spark.sparkContext), batches=4, history=JoinHistory(1_999))
+
+
+@pytest.mark.slow
+def test_on_spark_for_longer(spark: SparkSession, tmp_path: Path) -> None:
     """5 histories of 20 batches."""
     for seed in range(5):
         runner = OnExecutors(spark.sparkContext)
