@@ -81,6 +81,7 @@ def test_what_is_left_of_a_bound(sql: str, within: float) -> None:
         ("symbol, price FROM quotes WHERE symbol = 'a'", "rows would need it exactly; ask the upstream"),
         ("COUNT(*) FROM quotes WHERE symbol = 'a'", r"cannot be told from one that is not there; count a column"),
         ("symbol, price FROM quotes WHERE symbol = 'c'", "cannot be told from one that is not there; ask the upstream"),
+        ("* FROM quotes JOIN here USING (symbol)", "an aggregator keeps no joins"),
     ],
 )
 def test_what_is_refused(sql: str, told: str) -> None:

@@ -6,7 +6,7 @@ from slackwater.aggregator.base import Item
 from slackwater.aggregator.state import WrittenRow
 from slackwater.aggregator.tables import mirrored
 from slackwater.aggregator.upstream import batch_of, statement
-from slackwater.core import Column, DataType, TableSchema
+from slackwater.core import Aggregate, Column, DataType, TableSchema
 from slackwater.core.errors import SchemaError
 from slackwater.core.types import Scalar
 from slackwater.hosting.standing import Binder
@@ -78,6 +78,7 @@ def test_another_key_is_refused() -> None:
 def test_the_standing_query_of_an_item_asks_for_it_alone() -> None:
     text = statement(item("price", within=0.125), THERE)
     query = Binder().bind(text, {THERE.name: THERE})[0]
+    assert isinstance(query, Aggregate)
     row: dict[str, Scalar] = {"who's": "it's", "n": 3, "when": 86_400_000_000}
     assert query.region.contains(row.get)
     assert not query.region.contains((row | {"who's": "its"}).get)

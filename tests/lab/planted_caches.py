@@ -10,6 +10,7 @@ from slackwater.client.cache.table import CachedTable
 from slackwater.client.events import Questioned
 from slackwater.client.held import Held
 from slackwater.core.labels import cache_text
+from slackwater.core.query import Selection
 from slackwater.core.region import NOTHING, Region
 from slackwater.dissemination.messages import Ask, Delete, Fact, Frame, Reply, Subscribed, Upsert
 from slackwater.lab.workload import PlainLabEngine
@@ -84,8 +85,15 @@ class OldLabels(Questions):
     def remainder(self, session: Session, ask: Ask, region: Region) -> tuple[Region, int | None]:
         kept = None if ask.label is None else self._desk.queries.get(ask.label)
         first = getattr(session, "first_labels", None)
-        if kept is not None and first is None and kept.epoch and not kept.query.region.empty:
-            first = session.first_labels = kept.query.region  # type: ignore[attr-defined]
+        query = None if kept is None else kept.query
+        if (
+            kept is not None
+            and isinstance(query, Selection)
+            and first is None
+            and kept.epoch
+            and not query.region.empty
+        ):
+            first = session.first_labels = query.region  # type: ignore[attr-defined]
         rest, epoch = super().remainder(session, ask, region)
         return (rest, epoch) if epoch is None or first is None else (region.subtract(first), epoch)
 

@@ -181,6 +181,7 @@ def test_a_cache_without_room_gets_labels_that_fit() -> None:
     assert isinstance(record, Registered)
     assert (record.number, record.epoch) == (desk.number, 2)
     query = query_of(record.query or [])
+    assert isinstance(query, Selection)
     assert query.region.equals(between(2, 3)), "giving up never pushes more"
 
 

@@ -48,6 +48,7 @@ INSTANTS = {text: int(instant(datetime.fromisoformat(text))) for text in MOMENTS
 def region_of(condition: str) -> Region:
     statement = bind(parse(f"SUBSCRIBE SELECT * FROM t WHERE {condition}"), CATALOG)
     assert isinstance(statement, Subscribe)
+    assert isinstance(statement.query, Selection)
     return statement.query.region
 
 

@@ -13,7 +13,7 @@ from slackwater.aggregator.base import Item
 from slackwater.aggregator.floor import floor, in_words, rest
 from slackwater.aggregator.pulled import feed_of, kept_by_operators
 from slackwater.core.errors import NotSupported
-from slackwater.core.query import Aggregate, AggregateFunction, Selection, StandingQuery
+from slackwater.core.query import Aggregate, AggregateFunction, Join, Selection, StandingQuery, TableQuery
 from slackwater.core.reach import keys_in, may_hold
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Key
@@ -85,6 +85,7 @@ class Holdings:
 
     def held(self, query: StandingQuery, schema: TableSchema) -> StandingQuery:
         """The query as it has to be kept over what is held, so that it is right within its own bound."""
+        query = _of_one_table(query)
         if query.table in self.orphaned:
             raise NotSupported(
                 f"the rows of {query.table} came from elsewhere, and nothing brings them any more: configure where "
@@ -110,6 +111,7 @@ class Holdings:
 
     def feeds(self, query: StandingQuery, schema: TableSchema) -> frozenset[str]:
         """The upstreams, or the source, that a query which is kept here depends on."""
+        query = _of_one_table(query)
         if query.table in self.polled:
             return frozenset({self.polled[query.table]})
         if query.table in self.pulled:
@@ -120,7 +122,7 @@ class Holdings:
         columns = self._tables[query.table].values()
         return frozenset(held[key].upstream for held in columns for key in keys if key in held)
 
-    def items(self, query: StandingQuery, schema: TableSchema) -> frozenset[Key]:
+    def items(self, query: TableQuery, schema: TableSchema) -> frozenset[Key]:
         """The keys that a query on a pulled table reads."""
         pulled = self.pulled[query.table]
         keys = keys_in(query.region, schema)
@@ -142,7 +144,7 @@ class Holdings:
             raise NotSupported(f"{named} of {query.table} is not among the keys that are pulled here")
         return keys
 
-    def _check_polled(self, query: StandingQuery) -> None:
+    def _check_polled(self, query: TableQuery) -> None:
         if isinstance(query, Aggregate) and query.bound.always:
             raise NotSupported(
                 f"the rows of {query.table} are polled, and between two polls nothing is known: no bound can be kept "
@@ -150,7 +152,7 @@ class Holdings:
                 f"FIDELITY 95%"
             )
 
-    def _floor(self, query: StandingQuery, schema: TableSchema) -> Fraction:
+    def _floor(self, query: TableQuery, schema: TableSchema) -> Fraction:
         reading = self._reading(query, schema)
         held = self._tables[query.table]
         values = reading.columns - set(schema.key)
@@ -171,7 +173,7 @@ class Holdings:
         parts = ((reading.weights.get(key, 1.0), held[query.column][key].within) for key in reading.keys)
         return floor(query.function, query.scale, parts)
 
-    def _reading(self, query: StandingQuery, schema: TableSchema) -> _Reading:
+    def _reading(self, query: TableQuery, schema: TableSchema) -> _Reading:
         """Which items a query reads; it is refused where that may be others than those held."""
         columns = {name for box in query.region for name in box.columns}
         weights: dict[Key, float] = {}
@@ -202,7 +204,7 @@ class Holdings:
             more = f" and {len(missing) - 3} others" if len(missing) > 3 else ""
             raise NotSupported(f"this aggregator does not hold {column} of {table} for {named}{more}; {_ASK_UPSTREAM}")
 
-    def _check_presence(self, query: StandingQuery, schema: TableSchema, keys: frozenset[Key]) -> None:
+    def _check_presence(self, query: TableQuery, schema: TableSchema, keys: frozenset[Key]) -> None:
         """Whether a row is there can be told by a column that is never null."""
         telling = [
             held
@@ -217,3 +219,12 @@ class Holdings:
         raise NotSupported(
             f"a row of {query.table} whose {column} is null cannot be told from one that is not there; {instead}"
         )
+
+
+def _of_one_table(query: StandingQuery) -> TableQuery:
+    if isinstance(query, Join):
+        raise NotSupported(
+            f"an aggregator keeps no joins: what it holds of {query.left} and {query.right} need not be of one moment; "
+            "subscribe to the join at the server that has both tables"
+        )
+    return query

@@ -29,10 +29,12 @@ from slackwater.core.plan import Plan, PlanPart
 from slackwater.core.query import (
     Aggregate,
     AggregateFunction,
+    Join,
     OneShot,
     QueryId,
     Selection,
     StandingQuery,
+    TableQuery,
     Weight,
 )
 from slackwater.core.region import EVERYTHING, NOTHING, Box, Region, Side
@@ -79,6 +81,7 @@ __all__ = [
     "Identity",
     "Instant",
     "Interval",
+    "Join",
     "Key",
     "LinearCost",
     "LogAway",
@@ -121,6 +124,7 @@ __all__ = [
     "StatisticsError",
     "StoreError",
     "Subscribe",
+    "TableQuery",
     "TableSchema",
     "UnitCost",
     "Update",

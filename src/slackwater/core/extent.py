@@ -83,7 +83,8 @@ class Interval:
         below = self.high is None or _less(value, self.high) or (not self.high_open and value == self.high)
         return above and below
 
-    def _meet(self, other: "Interval") -> "Interval":
+    def meet(self, other: "Interval") -> "Interval":
+        """What lies in both; it may be empty."""
         low, low_open = self.low, self.low_open
         if other.low is not None and (low is None or _less(low, other.low)):
             low, low_open = other.low, other.low_open
@@ -188,7 +189,7 @@ def intersect(a: Extent, b: Extent) -> tuple[Extent, ...]:
         case (Missing(), _) | (_, Missing()):
             return ()
         case Interval(), Interval():
-            return _solid(a._meet(b))
+            return _solid(a.meet(b))
         case Interval(), Categories(complement=False):
             return _solid(Categories(frozenset(value for value in b.values if a.contains(value))))
         case Interval(), Categories():
@@ -211,7 +212,7 @@ def subtract(a: Extent, b: Extent) -> tuple[Extent, ...]:
         case (Missing(), _) | (_, Missing()):
             return _solid(a)
         case Interval(), Interval():
-            return tuple(piece for side in b._outside() for piece in _solid(a._meet(side)))
+            return tuple(piece for side in b._outside() for piece in _solid(a.meet(side)))
         case Interval(), Categories():
             return intersect(a, Categories(b.values, not b.complement))
         case Categories(complement=False), Interval():

@@ -16,15 +16,16 @@ from slackwater.core.region import Box, Region, Side
 
 def plain_region(region: Region) -> list[Any]:
     """A region as lists."""
-    return [[[side.column, *_plain_extent(side.extent)] for side in box.sides] for box in region]
+    return [[[side.column, *plain_extent(side.extent)] for side in box.sides] for box in region]
 
 
 def region_of(plain: list[Any]) -> Region:
     """The region that such lists were made of."""
-    return Region(tuple(Box(tuple(Side(name, _extent(rest)) for name, *rest in box)) for box in plain))
+    return Region(tuple(Box(tuple(Side(name, extent_of(rest)) for name, *rest in box)) for box in plain))
 
 
-def _plain_extent(extent: Extent) -> list[Any]:
+def plain_extent(extent: Extent) -> list[Any]:
+    """An extent as lists."""
     match extent:
         case Interval(low, high, low_open, high_open):
             return ["interval", low, high, low_open, high_open]
@@ -34,7 +35,8 @@ def _plain_extent(extent: Extent) -> list[Any]:
             return ["missing"]
 
 
-def _extent(plain: list[Any]) -> Extent:
+def extent_of(plain: list[Any]) -> Extent:
+    """The extent that such lists were made of."""
     match plain:
         case ["interval", low, high, low_open, high_open]:
             return Interval(low, high, low_open, high_open)

@@ -1,8 +1,9 @@
 """The kinds of question, as values.
 
 A *selection* asks for the rows of one table inside a region. An *aggregate* asks for one number over such
-rows and may carry a bound. A *one-shot* is any SELECT, answered once. The first two can stand for ever; their
-parts are plain values, so that two queries that mean the same are equal and can share their work.
+rows and may carry a bound. A *join* asks for pairs of rows of two tables. A *one-shot* is any SELECT, answered
+once. The first three can stand for ever; their parts are plain values, so that two queries that mean the same are
+equal and can share their work.
 """
 
 import math
@@ -12,6 +13,7 @@ from typing import NewType, TypeAlias
 
 from slackwater.core.bound import EXACT, Bound
 from slackwater.core.errors import AlgebraError
+from slackwater.core.extent import Interval
 from slackwater.core.region import EVERYTHING, Region
 from slackwater.core.types import Key
 
@@ -36,6 +38,11 @@ class Selection:
     table: str
     columns: tuple[str, ...]
     region: Region = EVERYTHING
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """What it reads."""
+        return (self.table,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +84,44 @@ class Aggregate:
             if len(set(keys)) != len(keys):
                 raise AlgebraError("an item is weighted twice; add its weights up first")
 
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """What it reads."""
+        return (self.table,)
 
-StandingQuery: TypeAlias = Selection | Aggregate
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Pairs of a row of `left` in its region and a row of `right` in its; exact, every change counts.
+
+    With a `band`, right_column − left_column lies in it, computed as DOUBLE; without one the two columns are equal. The
+    columns shown are called by their tables, as in `unit.pos` (see `core.joined`).
+    """
+
+    left: str
+    right: str
+    left_column: str
+    right_column: str
+    columns: tuple[str, ...]
+    band: Interval | None = None
+    left_region: Region = EVERYTHING
+    right_region: Region = EVERYTHING
+
+    @property
+    def table(self) -> str:
+        """The first of its tables, under which its records stand in the log."""
+        return self.left
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """What it reads."""
+        return (self.left, self.right)
+
+
+TableQuery: TypeAlias = Selection | Aggregate
+"""What stands on one table."""
+
+StandingQuery: TypeAlias = TableQuery | Join
 
 
 @dataclass(frozen=True, slots=True)

@@ -193,11 +193,9 @@ class QueryEngine:
 
     def _apply(self, batches: dict[str, list[pa.RecordBatch]], end: Position) -> Notifications:
         # In the order of names: what several engines say of the same step can then be joined.
-        said = [self.host.apply(table, _joined(some), end) for table, some in sorted(batches.items())]
-        if not said:
-            self._pass_over(end)
+        said = self.host.apply_all({table: _joined(some) for table, some in batches.items()}, end)
         self.applied_rows += sum(batch.num_rows for some in batches.values() for batch in some)
-        return merged(said, end)
+        return said
 
     def _pass_over(self, end: Position) -> None:
         """Go to a position across records that change nothing, such as refused rows."""

@@ -16,8 +16,8 @@ from slackwater.core.types import Position
 from slackwater.hosting.steps import Registration
 from slackwater.processing.queries import plain_query, query_of
 
-PlainRegistration: TypeAlias = tuple[int, str, str | None, str, int, int, str, str, Any]
-"""Number, owner, name, text, position, epoch, host, table and query, as they are written down."""
+PlainRegistration: TypeAlias = tuple[int, str, str | None, str, int, int, str, str | tuple[str, ...], Any]
+"""Number, owner, name, text, position, epoch, host, table or tables and query, as they are written down."""
 
 
 class Registrations:
@@ -25,7 +25,7 @@ class Registrations:
 
     def __init__(self) -> None:
         self.all: dict[int, Registration] = {}
-        self._tables: dict[int, str] = {}
+        self._tables: dict[int, tuple[str, ...]] = {}
         self._known: Counter[tuple[HostKind, str, str | None]] = Counter()
         self._encoded: dict[int, msgspec.Raw] = {}
         """Each with its query, as it is written down."""
@@ -36,7 +36,7 @@ class Registrations:
         self.pop(number)
         self.all[number] = one
         self._known[one.host, one.text, one.name] += 1
-        self._tables[number] = query.table
+        self._tables[number] = query.tables
         plain = (
             number,
             one.owner,
@@ -45,7 +45,8 @@ class Registrations:
             int(one.position),
             one.epoch,
             one.host.value,
-            query.table,
+            # One table by itself, as it was written before there were joins.
+            query.table if len(query.tables) == 1 else query.tables,
             plain_query(query),
         )
         self._encoded[number] = msgspec.Raw(msgspec.msgpack.encode(plain))
@@ -72,7 +73,7 @@ class Registrations:
 
     def on_table(self, table: str) -> Iterator[int]:
         """The numbers of those that read a table."""
-        return (number for number, name in self._tables.items() if name == table)
+        return (number for number, names in self._tables.items() if table in names)
 
     def plain(self) -> list[msgspec.Raw]:
         """All of them, to be written down."""
@@ -86,10 +87,10 @@ class Registrations:
             body = raw.copy()
             number, owner, name, text, position, epoch, host, table, _ = _DECODER.decode(body)
             made.all[number] = Registration(number, owner, name, text, Position(position), epoch, HostKind(host))
-            made._tables[number] = table
+            made._tables[number] = (table,) if isinstance(table, str) else table
             made._known[HostKind(host), text, name] += 1
             made._encoded[number] = body
         return made
 
 
-_DECODER = msgspec.msgpack.Decoder(tuple[int, str, str | None, str, int, int, str, str, msgspec.Raw])
+_DECODER = msgspec.msgpack.Decoder(tuple[int, str, str | None, str, int, int, str, str | tuple[str, ...], msgspec.Raw])

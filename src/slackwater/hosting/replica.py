@@ -11,7 +11,8 @@ import msgspec
 import pyarrow as pa
 
 from slackwater.core.errors import SlackwaterError, StoreError
-from slackwater.core.query import Selection, StandingQuery
+from slackwater.core.joined import answer_table, schema_named
+from slackwater.core.query import Aggregate, StandingQuery
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Key, Position, Row
 from slackwater.hosting.publication import Publication, SaidStep
@@ -105,14 +106,24 @@ class Replica:
     def answer(self, number: int) -> Answer:
         """All that has been said of a query."""
         query = self._queries[number]
-        if not isinstance(query, Selection):
+        if isinstance(query, Aggregate):
             changed, value = self._values[number]
             return Answer(number, changed, value)
-        layout = rows_schema(self.tables[query.table])
+        layout = rows_schema(self.schema(answer_table(query)))
         rows = list(self._rows[number].values())
         columns = zip(*rows, strict=True) if rows else [()] * len(layout)
         arrays = [_array(column, field.type) for column, field in zip(columns, layout, strict=True)]
         return Answer(number, self._changed[number], rows=pa.RecordBatch.from_arrays(arrays, schema=layout))
+
+    def schema(self, name: str) -> TableSchema:
+        """A table's, or that of the joins that go by this name."""
+
+        def known(table: str) -> TableSchema:
+            if table not in self.tables:
+                raise SlackwaterError(f"rows of table {table} came, which is not there")
+            return self.tables[table]
+
+        return schema_named(name, known)
 
     def value(self, number: int) -> float | None:
         """The value last said of an aggregate."""
@@ -150,7 +161,7 @@ class Replica:
         made._queries = {number: made._standing.query(number) for number in made._standing.all}
         made._values = {number: (Position(changed), value) for number, changed, value in plain.values}
         for number, changed, rows in plain.rows:
-            table = made.tables[made._queries[number].table]
+            table = made.schema(answer_table(made._queries[number]))
             made._rows[number] = {table.key_of(row): row for row in rows}
             made._changed[number] = Position(changed)
         return made
@@ -164,26 +175,30 @@ class Replica:
             return
         more = (None,) * (len(table.columns) - len(former.columns))
         for number, rows in self._rows.items():
-            if self._queries[number].table == table.name:
-                self._rows[number] = {key: (*row, *more) for key, row in rows.items()}
+            query = self._queries[number]
+            if table.name in query.tables:
+                # Of a join the columns of the right table come after those of the left.
+                after = query.tables[0] == table.name and len(query.tables) > 1
+                end = len(former.columns) if after else None
+                self._rows[number] = {
+                    key: (*row[:end], *more, *(() if end is None else row[end:])) for key, row in rows.items()
+                }
 
     def _answered(self, answer: Answer) -> None:
         number = answer.query
         query = self._queries.get(number)
         if query is None:
             raise StoreError(f"an answer of query {number} came, which was never registered")
-        if isinstance(query, Selection):
+        if not isinstance(query, Aggregate):
             assert answer.rows is not None
-            table = self.tables[query.table]
+            table = self.schema(answer_table(query))
             self._rows[number] = {table.key_of(row): row for row in python_rows(answer.rows)}
             self._changed[number] = answer.changed
         else:
             self._values[number] = (answer.changed, answer.value)
 
     def _take(self, said: Rows) -> None:
-        table = self.tables.get(said.table)
-        if table is None:
-            raise SlackwaterError(f"rows of table {said.table} came, which is not there")
+        table = self.schema(said.table)
         rows = python_rows(said.rows)
         keys = [table.key_of(row) for row in rows]
         for number, place, kind in zip(said.queries.tolist(), said.places.tolist(), said.kinds.tolist(), strict=True):

@@ -171,6 +171,7 @@ class Invariants:
         if isinstance(query, Selection):
             self._check_rows(where, program, query, shown, ref)
         else:
+            assert isinstance(query, Aggregate), "no joins are asked for in the simulation"
             self._check_value(where, program, query, shown, ref)
 
     def _check_rows(self, where: str, program: Program, query: Selection, shown: Shown, ref: int) -> None:
@@ -201,4 +202,4 @@ class Invariants:
 @lru_cache(maxsize=10_000)
 def _question(query: StandingQuery) -> StandingQuery:
     """A query without its bound, which a plan may change."""
-    return query if isinstance(query, Selection) else replace(query, bound=EXACT)
+    return replace(query, bound=EXACT) if isinstance(query, Aggregate) else query

@@ -18,8 +18,9 @@ from slackwater.core.hosts import HostKind
 from slackwater.hosting.engine import Keeps
 from slackwater.hosting.said import write_whole
 from slackwater.hosting.steps import Registration
-from slackwater.processing.base import Partitioning
+from slackwater.processing.base import JoinOperator, Operator, Partitioning
 from slackwater.processing.host import operators
+from slackwater.processing.joined import StandingJoins
 
 BUCKETS = 1_024
 
@@ -129,7 +130,8 @@ def beginning_at(shardings: Sequence[Sharding], position: int) -> Sharding:
 
 def check_operators() -> None:
     """Refuse to begin with an operator that cannot be spread in this way."""
-    for operator in operators():
+    every: list[Operator | JoinOperator] = [*operators(), StandingJoins()]
+    for operator in every:
         if operator.partitioning is not Partitioning.BY_QUERY:
             raise NotSupported(
                 f"{type(operator).__name__} is spread {operator.partitioning.value}; shards are made by query"

@@ -30,7 +30,7 @@ Contract (kept by every operator, tested in `tests/contracts/test_operators.py`)
     queries.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Protocol
@@ -125,11 +125,12 @@ class Values:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """Rows that entered, changed or left selections on one table.
+    """Rows that entered, changed or left selections on one table, or joins of two.
 
     Entry k says that row `places[k]` of `rows` is now in the answer of `queries[k]`, or that it left it. `rows` has the
     table's columns; of a row that left, only the key columns count. The query itself says which columns it shows.
-    `slots` are those of `rows`, in rising order, where the host has any.
+    `slots` are those of `rows`, in rising order, where the host has any. Rows of joins go by the name of the pair of
+    tables (`core.joined`) and have the columns of both.
     """
 
     table: str
@@ -203,6 +204,47 @@ class Operator(Protocol):
 
     def snapshot(self) -> bytes:
         """The whole state."""
+        ...
+
+    def restore(self, state: bytes) -> None:
+        """Become what the snapshot was taken of."""
+        ...
+
+
+class JoinOperator(Protocol):
+    """The same seam for queries that read two tables: the same promises, with all tables at hand.
+
+    A batch may change both tables of a join, and a pair is said at most once of a batch: so the changes of all tables
+    of a batch come at once.
+    """
+
+    @property
+    def partitioning(self) -> Partitioning:
+        """How it can be spread over shards."""
+        ...
+
+    def accepts(self, query: StandingQuery) -> bool:
+        """Whether this operator keeps queries of this kind."""
+        ...
+
+    def register(self, number: int, query: StandingQuery, tables: Mapping[str, Latest], position: Position) -> Answer:
+        """Keep a query from now on."""
+        ...
+
+    def unregister(self, number: int, position: Position) -> None:
+        """Forget a query; forgetting one that is not there does nothing."""
+        ...
+
+    def apply(self, changes: Sequence[Changes], tables: Mapping[str, Latest], position: Position) -> Notifications:
+        """Take the changes of a batch in, of each table at most once; `tables` are the state after them."""
+        ...
+
+    def answer(self, number: int, tables: Mapping[str, Latest]) -> Answer:
+        """What has been said of a query so far."""
+        ...
+
+    def snapshot(self) -> bytes:
+        """The whole state; the tables are not part of it."""
         ...
 
     def restore(self, state: bytes) -> None:

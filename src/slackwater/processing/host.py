@@ -28,7 +28,8 @@ import msgspec
 import pyarrow as pa
 
 from slackwater.core.errors import NotSupported, SchemaError, StoreError
-from slackwater.core.query import Aggregate, Selection, StandingQuery
+from slackwater.core.joined import schema_named
+from slackwater.core.query import Aggregate, Join, Selection, StandingQuery
 from slackwater.core.region import Region
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Instant, Position
@@ -37,8 +38,9 @@ from slackwater.processing.base import Answer, Changes, Notifications, Operator
 from slackwater.processing.bounded import BoundedAggregates
 from slackwater.processing.bounded.listing import listed
 from slackwater.processing.gathering import gathered
+from slackwater.processing.joined import Family, FamilyShape, StandingJoins
 from slackwater.processing.latest import LatestTable
-from slackwater.processing.queries import check_query, plain_query, query_of
+from slackwater.processing.queries import check_join, check_query, plain_query, query_of
 from slackwater.processing.regions import inside
 from slackwater.processing.selection import Selections
 
@@ -52,10 +54,11 @@ class Host:
     """Tables and standing queries at one position of a log."""
 
     def __init__(self, kept_by: Sequence[Operator] | None = None) -> None:
+        self.joins = StandingJoins()
         self._operators = tuple(operators() if kept_by is None else kept_by)
         self._tables: dict[str, LatestTable] = {}
         self._queries: dict[int, StandingQuery] = {}
-        self._keepers: dict[int, Operator] = {}
+        self._keepers: dict[int, Operator | StandingJoins] = {}
         self._encoded: dict[int, msgspec.Raw] = {}
         """Queries as they stand in a snapshot, made when the first one is taken: most queries outlive many."""
         self._position = Position(0)
@@ -105,7 +108,7 @@ class Host:
         """A table goes; it must not have queries standing on it."""
         self._check_order(position)
         self.latest(table)
-        standing = sorted(number for number, query in self._queries.items() if query.table == table)
+        standing = sorted(number for number, query in self._queries.items() if table in query.tables)
         if standing:
             some = ", ".join(map(str, standing[:10])) + (", …" if len(standing) > 10 else "")
             raise SchemaError(
@@ -118,13 +121,14 @@ class Host:
     def register(self, number: int, query: StandingQuery, position: Position) -> Answer:
         """Keep a query from now on; one of the same number is replaced."""
         self._check_order(position)
-        latest = self.latest(query.table)
-        check_query(query, latest.schema)
-        keeper = self._keeper(query)
+        keeper = self._checked(query)
         former = self._keepers.get(number)
         if former is not None and former is not keeper:
             former.unregister(number, position)
-        answer = keeper.register(number, query, latest, position)
+        if isinstance(keeper, StandingJoins):
+            answer = keeper.register(number, query, self._tables, position)
+        else:
+            answer = keeper.register(number, query, self.latest(query.table), position)
         self._queries[number], self._keepers[number] = query, keeper
         self._encoded.pop(number, None)
         self._position = position
@@ -136,9 +140,8 @@ class Host:
         Sums are added in the order of slots, so hosts that share queries must number keys alike.
         """
         self._check_order(position)
+        self._checked(query)
         latest = self.latest(query.table)
-        check_query(query, latest.schema)
-        self._keeper(query)
         if isinstance(query, Aggregate) and listed(query, latest) is None:
             for weight in query.weights or ():
                 latest.slot_of(weight.key)
@@ -155,15 +158,28 @@ class Host:
 
     def apply(self, table: str, batch: pa.RecordBatch, position: Position) -> Notifications:
         """Take a batch of updates in; what comes back is right as of `position`."""
+        return self.apply_all({table: batch}, position)
+
+    def apply_all(self, batches: Mapping[str, pa.RecordBatch], position: Position) -> Notifications:
+        """Take batches of several tables in as one: a pair of rows that both changed is said once."""
         self._check_order(position)
-        latest = self.latest(table)
-        changes = latest.fold(batch)
+        tables = {name: self.latest(name) for name in sorted(batches)}
+        changes = [table.fold(batches[name]) for name, table in tables.items()]
         self._position = position
-        if not len(changes):
-            return Notifications(position)
         if self.watch is not None:
-            self.watch(changes)
-        return merged([operator.apply(changes, latest, position) for operator in self._operators], position)
+            for one in changes:
+                if len(one):
+                    self.watch(one)
+        said = [
+            operator.apply(one, tables[one.table], position)
+            for one in changes
+            if len(one)
+            for operator in self._operators
+        ]
+        pairs = self.joins.apply(changes, self._tables, position)
+        everything = merged([*said, pairs], position)
+        # In the order of names, as several hosts together say it.
+        return Notifications(position, everything.values, tuple(sorted(everything.rows, key=lambda rows: rows.table)))
 
     def advance(self, time: Instant, position: Position) -> Notifications:
         """Let time pass."""
@@ -174,7 +190,10 @@ class Host:
     def answer(self, number: int) -> Answer:
         """What has been said of a query so far: what a new subscriber is told."""
         query = self.query(number)
-        return self._keepers[number].answer(number, self._tables[query.table])
+        keeper = self._keepers[number]
+        if isinstance(keeper, StandingJoins):
+            return keeper.answer(number, self._tables)
+        return keeper.answer(number, self._tables[query.table])
 
     def select(self, table: str, region: Region) -> pa.RecordBatch:
         """The rows of a table that lie in a region now."""
@@ -193,10 +212,30 @@ class Host:
                 "tables": [self._tables[name].snapshot() for name in sorted(self._tables)],
                 "queries": [self._plain(number) for number in sorted(self._queries)],
                 "operators": [[type(operator).__name__, operator.snapshot()] for operator in self._operators],
+                "joins": self.joins.snapshot(),
             },
         )
 
-    def _keeper(self, query: StandingQuery) -> Operator:
+    def families(self) -> Mapping[FamilyShape, Family]:
+        """The joins that stand, by what they have in common."""
+        return self.joins.founded(self._tables)
+
+    def schema(self, name: str) -> TableSchema:
+        """A table's, or that of the joins that go by this name."""
+        return schema_named(name, lambda table: self.latest(table).schema)
+
+    def _checked(self, query: StandingQuery) -> Operator | StandingJoins:
+        """Who keeps a query, if it fits the tables."""
+        schemas = [self.latest(name).schema for name in query.tables]
+        if isinstance(query, Join):
+            check_join(query, *schemas)
+        else:
+            check_query(query, *schemas)
+        return self._keeper(query)
+
+    def _keeper(self, query: StandingQuery) -> Operator | StandingJoins:
+        if self.joins.accepts(query):
+            return self.joins
         found = next((operator for operator in self._operators if operator.accepts(query)), None)
         if found is None:
             raise NotSupported(f"no operator keeps queries of the kind {type(query).__name__}")
@@ -219,12 +258,12 @@ class Host:
         tables = [LatestTable.restore(table) for table in parts["tables"]]
         for operator, (_, own) in zip(self._operators, parts["operators"], strict=True):
             operator.restore(own)
+        self.joins = StandingJoins()
+        if "joins" in parts:
+            self.joins.restore(parts["joins"])
         self._tables = {table.schema.name: table for table in tables}
         self._queries = {number: query_of(plain) for number, plain in parts["queries"]}
-        self._keepers = {
-            number: next(operator for operator in self._operators if operator.accepts(query))
-            for number, query in self._queries.items()
-        }
+        self._keepers = {number: self._keeper(query) for number, query in self._queries.items()}
         self._encoded = {}
         self._position = Position(parts["position"])
 

@@ -38,8 +38,8 @@ class NodeEngine(QueryEngine):
     # ---- what the state of the sessions asks
 
     def schema(self, table: str) -> TableSchema:
-        """The table that a bound query reads."""
-        return self.host.latest(table).schema
+        """The table that a bound query reads, or what its pairs of rows go by."""
+        return self.host.schema(table)
 
     def answer(self, number: int) -> Answer:
         """All that has been said of a query that is registered."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from slackwater.core.labels import cache_text
 from slackwater.core.plain_region import plain_region
-from slackwater.core.query import Selection
+from slackwater.core.query import Aggregate, Selection
 from slackwater.core.schema import TableSchema
 from slackwater.dissemination.encoding import Encoding, encode_rows
 from slackwater.dissemination.messages import Snapshot, Subscribed, WireRow, WireScalar
@@ -21,10 +21,10 @@ from slackwater.server.queries import Kept
 def subscribed(ref: int, kept: Kept, schema: TableSchema, was: int | None = None) -> Subscribed:
     """What a client is told about a subscription that it has; `was` is for a cache whose rows it has in part."""
     query = kept.query
-    if isinstance(query, Selection):
+    if not isinstance(query, Aggregate):
         types = tuple(schema.column(name).type.value for name in query.columns)
         told = Subscribed(ref, kept.number, kept.epoch, query.columns, types, schema.key, 0.0, 1.0)
-        if cache_text(kept.text) is None:
+        if not isinstance(query, Selection) or cache_text(kept.text) is None:
             return told
         return msgspec.structs.replace(told, region=plain_region(query.region), since=kept.since, was=was)
     bound = query.bound
@@ -32,8 +32,8 @@ def subscribed(ref: int, kept: Kept, schema: TableSchema, was: int | None = None
 
 
 def snapshot(kept: Kept, rows: pa.RecordBatch, schema: TableSchema, encoding: Encoding) -> Snapshot:
-    """All rows of a selection, encoded."""
-    assert isinstance(kept.query, Selection)
+    """All rows of a selection or a join, encoded."""
+    assert not isinstance(kept.query, Aggregate)
     pairs = list(zip(projected(rows, schema.key), projected(rows, kept.query.columns), strict=True))
     data, digest = encode_rows(pairs, encoding)
     return Snapshot(kept.number, kept.epoch, data, len(pairs), digest)

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from slackwater.core.errors import NotSupported, SchemaError, SlackwaterError
 from slackwater.core.hosts import HostKind, Placement
+from slackwater.core.joined import schema_named
 from slackwater.core.labels import cache_text
 from slackwater.core.query import StandingQuery
 from slackwater.core.region import Region
@@ -148,11 +149,14 @@ class ReplicaLane:
         return self._routing.elsewhere(name, self._host)
 
     def schema(self, table: str) -> TableSchema:
-        """The table that a bound query reads."""
-        try:
-            return self.replica.tables[table]
-        except KeyError:
-            raise SchemaError(f"the host {self._host.value!r} does not know the table {table!r} yet") from None
+        """The table that a bound query reads, or what its pairs of rows go by."""
+
+        def known(name: str) -> TableSchema:
+            if name not in self.replica.tables:
+                raise SchemaError(f"the host {self._host.value!r} does not know the table {name!r} yet")
+            return self.replica.tables[name]
+
+        return schema_named(table, known)
 
     def answer(self, number: int) -> Answer:
         """All that has been said of a query that is registered."""

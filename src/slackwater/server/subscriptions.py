@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from slackwater.core.errors import SlackwaterError
-from slackwater.core.query import Selection, StandingQuery
+from slackwater.core.joined import answer_table
+from slackwater.core.query import Aggregate, StandingQuery
 from slackwater.dissemination.encoding import Encoding
 from slackwater.dissemination.messages import (
     Delete,
@@ -214,7 +215,7 @@ class Subscriptions:
                 kept = self.queries.get(number)
                 if kept is None or kept.since is None or not kept.warm:
                     continue
-                assert isinstance(kept.query, Selection)
+                assert not isinstance(kept.query, Aggregate)
                 key = facts.key(place)
                 row = facts.row(place, kept.query.columns) if there else None
                 fact = Delete(number, kept.epoch, key) if row is None else Upsert(number, kept.epoch, key, row)
@@ -248,13 +249,13 @@ class Subscriptions:
 
     def subscribed(self, ref: int, kept: Kept, was: int | None = None) -> Fact:
         """What a client is told of a subscription it has; `was` is the epoch that what is sent now builds on."""
-        return subscribed(ref, kept, self._engine.schema(kept.query.table), was)
+        return subscribed(ref, kept, self._engine.schema(answer_table(kept.query)), was)
 
     def whole(self, number: int, encoding: Encoding) -> Iterator[Fact]:
         """All there is to say about a query: a value, or a snapshot and the rows that changed since it was made."""
         kept = self.queries.get(number)
         assert kept is not None
-        if not isinstance(kept.query, Selection):
+        if isinstance(kept.query, Aggregate):
             if kept.value is None:
                 kept.value = Value(number, kept.epoch, self._engine.answer(number).value)
             yield kept.value
@@ -268,7 +269,7 @@ class Subscriptions:
                 return
         rows = self._engine.answer(number).rows
         assert rows is not None
-        made_now = snapshot(kept, rows, self._engine.schema(kept.query.table), encoding)
+        made_now = snapshot(kept, rows, self._engine.schema(answer_table(kept.query)), encoding)
         kept.snapshots[encoding] = (self.position, made_now)
         yield made_now
 
@@ -386,7 +387,7 @@ class Subscriptions:
         It can be told only of positions at which a step of this node ended. Another node cuts the log differently:
         what came and went again within a step here may be held by a client that was told of it there.
         """
-        if held is None or not isinstance(kept.query, Selection) or kept.since is None:
+        if held is None or isinstance(kept.query, Aggregate) or kept.since is None:
             return None
         if held < kept.since or held not in self._ends:
             return None

@@ -49,7 +49,11 @@ class Names:
     def __init__(self, table: TableSchema, qualifiers: Iterable[str], text: Text) -> None:
         self.table = table
         self.text = text
-        self._qualifiers = {name.lower() for name in qualifiers}
+        self.qualifiers = {name.lower() for name in qualifiers}
+
+    def goes_by(self, name: str) -> bool:
+        """Whether the table may be called so here."""
+        return name.lower() in self.qualifiers
 
     def column(self, node: exp.Expr) -> Column:
         """The column that a node names, or an error at its place."""
@@ -65,8 +69,8 @@ class Names:
         """Refuse a name before the dot that is not the table's."""
         if node.args.get("db"):
             self.text.fail("a column is written as column or table.column", node)
-        if node.table and node.table.lower() not in self._qualifiers:
-            self.text.fail(unknown("table", node.table, self._qualifiers, " in this query"), node)
+        if node.table and not self.goes_by(node.table):
+            self.text.fail(unknown("table", node.table, self.qualifiers, " in this query"), node)
 
 
 class Condition:

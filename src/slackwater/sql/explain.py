@@ -12,7 +12,8 @@ from typing import TypeAlias
 from slackwater.core.bound import Bound
 from slackwater.core.hosts import HostKind
 from slackwater.core.plan import Plan
-from slackwater.core.query import Aggregate, OneShot, Selection, StandingQuery
+from slackwater.core.query import Aggregate, Join, OneShot, Selection, StandingQuery
+from slackwater.core.region import Region
 from slackwater.core.statement import (
     CreateSource,
     CreateTable,
@@ -209,10 +210,22 @@ def _query(query: StandingQuery) -> ExplainTree:
             return _selection(query)
         case Aggregate():
             return _aggregate(query)
+        case Join():
+            return _join(query)
 
 
 def _selection(query: Selection) -> ExplainTree:
     return ExplainTree("selection", (Detail("columns", query.columns),), (_rows(query),))
+
+
+def _join(query: Join) -> ExplainTree:
+    left, right = f"{query.left}.{query.left_column}", f"{query.right}.{query.right_column}"
+    on = f"{left} = {right}" if query.band is None else f"{right} - {left} in {query.band}"
+    return ExplainTree(
+        "select-join" if query.band is None else "band join",
+        (Detail("columns", query.columns), Detail("on", on)),
+        (_rows_of(query.left, query.left_region), _rows_of(query.right, query.right_region)),
+    )
 
 
 def _aggregate(query: Aggregate) -> ExplainTree:
@@ -231,11 +244,14 @@ def _bound(bound: Bound) -> list[Detail]:
     return [Detail("within", bound.within), Detail("fidelity", round(bound.fidelity * 100, 10), "%")]
 
 
-def _rows(query: StandingQuery) -> ExplainTree:
-    region = query.region
+def _rows(query: Selection | Aggregate) -> ExplainTree:
+    return _rows_of(query.table, query.region)
+
+
+def _rows_of(table: str, region: Region) -> ExplainTree:
     boxes = tuple(str(box) for box in region.boxes[:10])
     more = (f"and {len(region.boxes) - 10} more",) if len(region.boxes) > 10 else ()
-    details = (Detail("table", query.table), Detail("where", (*boxes, *more) or ("nothing",)))
+    details = (Detail("table", table), Detail("where", (*boxes, *more) or ("nothing",)))
     return ExplainTree("rows", (*details, Detail("boxes", len(region.boxes))))
 
 

@@ -1,4 +1,4 @@
-"""SUBSCRIBE → selections and aggregates; the kinds that cannot stand yet are refused with what to write instead."""
+"""SUBSCRIBE → selections, joins and aggregates; kinds that cannot stand yet are refused with what to write instead."""
 
 from decimal import Decimal
 
@@ -15,6 +15,7 @@ from slackwater.sql.catalog import Catalog, spelled
 from slackwater.sql.classify import Kind, classify, plain_select
 from slackwater.sql.condition import Condition, Names
 from slackwater.sql.constants import fold, to_float
+from slackwater.sql.joins import join
 from slackwater.sql.place import Text
 from slackwater.sql.tables import check_name_at, from_table, refuse_other_parts
 
@@ -30,14 +31,6 @@ NOT_YET: dict[Kind, str] = {
     Kind.JOIN_AGGREGATE: (
         "an aggregate of joined tables is not possible yet; "
         "take one table and, for weights, JOIN (VALUES …) AS p(key, w) USING (key)"
-    ),
-    Kind.BAND_JOIN: (
-        "standing joins on a range are not possible yet; "
-        "subscribe to each table by itself, or ask the join as a SELECT when you need it"
-    ),
-    Kind.SELECT_JOIN: (
-        "standing joins are not possible yet; "
-        "subscribe to each table by itself, or ask the join as a SELECT when you need it"
     ),
 }
 """What is said about a kind until its capability comes."""
@@ -71,13 +64,14 @@ def _standing(tree: nodes.Subscribe, catalog: Catalog, text: Text) -> StandingQu
     within, fidelity = tree.args.get("within"), tree.args.get("fidelity")
     if within is None and fidelity is not None:
         text.refuse("FIDELITY says how often a bound holds: write WITHIN and a number before it", fidelity)
-    if kind is Kind.SELECTION:
+    if kind in (Kind.SELECTION, Kind.BAND_JOIN, Kind.SELECT_JOIN):
         if within is not None:
+            what = "selection" if kind is Kind.SELECTION else "join"
             text.refuse(
-                "WITHIN bounds one number, a selection has rows; leave it out, or ask for SUM, AVG, COUNT, MIN or MAX",
+                f"WITHIN bounds one number, a {what} has rows; leave it out, or ask for SUM, AVG, COUNT, MIN or MAX",
                 within,
             )
-        return selection(select, catalog, text)
+        return selection(select, catalog, text) if kind is Kind.SELECTION else join(select, catalog, text)
     bound = _bound(within, fidelity, text)
     table, names = from_table(select, catalog, text)
     if within is not None and bound.always and catalog.pull_only(table.name):

@@ -41,7 +41,11 @@ def from_table(select: exp.Select, catalog: Catalog, text: Text) -> tuple[TableS
     clause = select.args.get("from_")
     if clause is None:
         text.refuse("a standing query reads a table; write FROM and its name", select)
-    source = clause.this
+    return named_table(clause.this, catalog, text)
+
+
+def named_table(source: exp.Expr, catalog: Catalog, text: Text) -> tuple[TableSchema, Names]:
+    """A table as it stands after FROM or JOIN, and how its columns may be named."""
     if not isinstance(source, exp.Table) or not isinstance(source.this, exp.Identifier):
         text.refuse("a standing query reads a table; write its name after FROM, not a query or a function", source)
     extra = [part for part, value in source.args.items() if value and part not in ("this", "alias", "db", "catalog")]

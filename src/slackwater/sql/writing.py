@@ -11,7 +11,7 @@ from sqlglot import exp
 from slackwater.core.bound import EXACT
 from slackwater.core.errors import NotSupported
 from slackwater.core.extent import Categories, Extent, Interval, Missing
-from slackwater.core.query import Aggregate, Selection, StandingQuery
+from slackwater.core.query import Aggregate, Join, Selection
 from slackwater.core.region import EVERYTHING, Region
 from slackwater.core.schema import TableSchema
 from slackwater.core.statement import (
@@ -55,7 +55,7 @@ def _statement(statement: Statement, catalog: Catalog) -> exp.Expr:
         case Subscribe(query, name):
             bound = query.bound if isinstance(query, Aggregate) else EXACT
             return nodes.Subscribe(
-                this=_query(query, _table(query, catalog)),
+                this=_join(query, catalog) if isinstance(query, Join) else _query(query, _table(query.table, catalog)),
                 alias=_name(name) if name is not None else None,
                 within=nodes.Within(this=_literal(bound.within)) if bound != EXACT else None,
                 fidelity=nodes.Fidelity(this=_literal(bound.fidelity)) if not bound.always else None,
@@ -122,14 +122,14 @@ def _create_source(statement: CreateSource) -> exp.Expr:
     )
 
 
-def _table(query: StandingQuery, catalog: Catalog) -> TableSchema:
-    table = catalog.table(query.table)
+def _table(name: str, catalog: Catalog) -> TableSchema:
+    table = catalog.table(name)
     if table is None:
-        raise NotSupported(f"a query of table {query.table} cannot be written without the table's definition")
+        raise NotSupported(f"a query of table {name} cannot be written without the table's definition")
     return table
 
 
-def _query(query: StandingQuery, table: TableSchema) -> exp.Select:
+def _query(query: Selection | Aggregate, table: TableSchema) -> exp.Select:
     joins: list[exp.Expr] = []
     if isinstance(query, Selection):
         expressions: list[exp.Expr] = [_column(name) for name in query.columns]
@@ -144,6 +144,38 @@ def _query(query: StandingQuery, table: TableSchema) -> exp.Select:
         joins=joins,
         where=where,
     )
+
+
+def _join(query: Join, catalog: Catalog) -> exp.Select:
+    left, right = _table(query.left, catalog), _table(query.right, catalog)
+    expressions: list[exp.Expr] = []
+    for name in query.columns:
+        table = left if name.startswith(left.name + ".") else right
+        expressions.append(_of(table, _column(name.removeprefix(table.name + "."))))
+    first, second = _of(left, _column(query.left_column)), _of(right, _column(query.right_column))
+    if query.band is None:
+        on: exp.Expr = exp.EQ(this=first, expression=second)
+    else:
+        difference = exp.Sub(this=second, expression=first)
+        on = _chain(_ends(difference, query.band, DataType.DOUBLE), exp.And)
+    conditions = [
+        _of(table, _condition(region, table))
+        for table, region in ((left, query.left_region), (right, query.right_region))
+        if region != EVERYTHING
+    ]
+    return exp.Select(
+        expressions=expressions,
+        from_=exp.From(this=exp.Table(this=_name(left.name))),
+        joins=[exp.Join(this=exp.Table(this=_name(right.name)), on=on)],
+        where=exp.Where(this=_chain(conditions, exp.And)) if conditions else None,
+    )
+
+
+def _of(table: TableSchema, node: exp.Expr) -> exp.Expr:
+    """The same with its columns called by their table."""
+    for column in node.find_all(exp.Column):
+        column.set("table", _name(table.name))
+    return node
 
 
 def _weighted(query: Aggregate) -> bool:
@@ -216,7 +248,7 @@ def _side(name: str, extent: Extent, table: TableSchema) -> exp.Expr:
             listed = exp.In(this=_column(name), expressions=[_value(each, kind) for each in _sorted(values)])
             return exp.Not(this=listed) if complement else listed
         case Interval():
-            ends = _ends(name, extent, kind)
+            ends = _ends(_column(name), extent, kind)
             return _chain(ends, exp.And) if ends else exp.Not(this=null)
 
 
@@ -224,21 +256,21 @@ def _sorted(values: Iterable[Scalar]) -> list[Scalar]:
     return sorted(values, key=lambda value: (str(type(value)), value))
 
 
-def _ends(name: str, interval: Interval, kind: DataType) -> list[exp.Expr]:
+def _ends(this: exp.Expr, interval: Interval, kind: DataType) -> list[exp.Expr]:
     low, high = interval.low, interval.high
     if low is not None and low == high:
-        return [exp.EQ(this=_column(name), expression=_value(low, kind))]
+        return [exp.EQ(this=this.copy(), expression=_value(low, kind))]
     ends: list[exp.Expr] = []
     if low is not None:
         above = exp.GT if interval.low_open else exp.GTE
         if kind is DataType.TIMESTAMP and isinstance(low, int) and low > _LAST:
             above, low = exp.GT, low - 1  # the moment after the last that can be written
-        ends.append(above(this=_column(name), expression=_value(low, kind)))
+        ends.append(above(this=this.copy(), expression=_value(low, kind)))
     if high is not None:
         below = exp.LT if interval.high_open else exp.LTE
         if kind is DataType.TIMESTAMP and isinstance(high, int) and high < _FIRST:
             below, high = exp.LT, high + 1
-        ends.append(below(this=_column(name), expression=_value(high, kind)))
+        ends.append(below(this=this.copy(), expression=_value(high, kind)))
     return ends
 
 

@@ -13,17 +13,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from slackwater.core.query import Selection, StandingQuery
-from slackwater.core.schema import TableSchema
 from slackwater.core.types import Instant, Position
 from slackwater.processing import state
 from slackwater.processing.base import (
     Answer,
     Changes,
-    Flags,
     Integers,
     Latest,
     Notifications,
@@ -31,10 +28,9 @@ from slackwater.processing.base import (
     RowKind,
     Rows,
 )
+from slackwater.processing.differing import Words, bits_of, differing, words_for
 from slackwater.processing.queries import plain_query, query_of
 from slackwater.processing.regions import RegionIndex, Sheet, inside
-
-Words = npt.NDArray[np.uint64]
 
 
 @dataclass(slots=True)
@@ -61,13 +57,11 @@ class _Kept:
 
     def show(self, place: int, columns: list[int]) -> None:
         """Note which columns a query shows."""
-        words = max(columns, default=0) // 64 + 1
+        words = words_for(columns)
         if words > self.shown.shape[1]:
             more = np.zeros((len(self.shown), words - self.shown.shape[1]), np.uint64)
             self.shown = np.concatenate([self.shown, more], axis=1)
-        self.shown[place] = 0
-        for column in columns:
-            self.shown[place, column // 64] |= np.uint64(1 << (column % 64))
+        self.shown[place] = bits_of(columns, self.shown.shape[1])
 
 
 class Selections:
@@ -114,8 +108,8 @@ class Selections:
         rows, places = kept.index.match(after, latest.schema)
         was, now = was_places * count + was_rows, places * count + rows
         stays = np.isin(now, was, assume_unique=True)
-        differing = _differing(latest.schema, before, after, kept.shown.shape[1])
-        mentioned = ~stays | (differing[rows] & kept.shown[places]).any(axis=1)
+        others = differing(latest.schema, before, after, kept.shown.shape[1])
+        mentioned = ~stays | (others[rows] & kept.shown[places]).any(axis=1)
         left = was[~np.isin(was, now, assume_unique=True)]
         entered = now[mentioned]
         facts = np.concatenate([entered, left])
@@ -176,19 +170,3 @@ class Selections:
 
 def _bit(words: Words, at: int) -> bool:
     return bool(int(words[at // 64]) >> (at % 64) & 1)
-
-
-def _differing(table: TableSchema, before: Sheet, after: Sheet, words: int) -> Words:
-    """Of each row the columns that are others now, as bits; of rows that came or went it does not matter."""
-    bits: Words = np.zeros((len(before), words), np.uint64)
-    both: Flags = before.present & after.present
-    if not both.any():
-        return bits
-    for at, column in enumerate(table.columns[: 64 * words]):
-        if column.name in table.key:
-            continue
-        old, old_valid = before.cells(column.name)
-        new, new_valid = after.cells(column.name)
-        differs = (old_valid != new_valid) | (old_valid & new_valid & (old != new))
-        bits[:, at // 64] |= differs.astype(np.uint64) << np.uint64(at % 64)
-    return bits

@@ -144,7 +144,7 @@ class Subscription(msgspec.Struct, frozen=True):
     sql: str
     epoch: Whole
     position: Whole
-    kind: Literal["selection", "aggregate"]
+    kind: Literal["selection", "aggregate", "join"]
     table: str
     within: float | None
     fidelity: float | None
@@ -179,6 +179,56 @@ class Subscriptions(msgspec.Struct, frozen=True):
 
     subscriptions: list[Subscription]
     next: Whole | None
+    as_of: Whole
+
+
+class JoinMoment(msgspec.Struct, frozen=True):
+    """How the joins of one shape lay together at a position of the log."""
+
+    position: Whole
+    queries: Whole
+    groups: Whole
+    hot_groups: Whole
+    hot_share: float
+
+
+class Hotspot(msgspec.Struct, frozen=True):
+    """A point that many ranges have in common."""
+
+    point: float
+    queries: Whole
+
+
+class Route(msgspec.Struct, frozen=True):
+    """A way to match a row, and the share of the rows that went it."""
+
+    name: str
+    share: float
+
+
+class JoinFamily(msgspec.Struct, frozen=True):
+    """Standing joins of one shape: how they lie together now, which ways rows took, and how it was before.
+
+    `history` has the last moments at which it changed, in order.
+    """
+
+    kind: Literal["band", "select"]
+    left: str
+    right: str
+    on: list[str]
+    ranges: list[str]
+    rows_matched: Whole
+    now: JoinMoment
+    hotspots: list[Hotspot]
+    routes: list[Route]
+    history: list[JoinMoment]
+
+
+class JoinFamilies(msgspec.Struct, frozen=True):
+    """Standing joins by what they have in common; `total` says how many shapes there are."""
+
+    families: list[JoinFamily]
+    total: Whole
     as_of: Whole
 
 

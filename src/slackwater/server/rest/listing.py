@@ -1,12 +1,13 @@
 """A standing query as it is shown: what it is, what was measured of it, what it means."""
 
 from slackwater.core.hosts import HostKind
-from slackwater.core.query import Aggregate
+from slackwater.core.query import Aggregate, Join
 from slackwater.core.statement import Subscribe
 from slackwater.hosting.steps import Registration
 from slackwater.server.network.explaining import figures_of
 from slackwater.server.node import Node
 from slackwater.server.rest.bodies import Subscription
+from slackwater.server.rest.joins import matching
 from slackwater.server.upstreams import PlannedFigures
 from slackwater.sql import ExplainTree, explain, hosted
 
@@ -23,7 +24,7 @@ def described(node: Node, one: Registration) -> Subscription:
         sql=one.text,
         epoch=one.epoch,
         position=one.position,
-        kind="selection" if bound is None else "aggregate",
+        kind="join" if isinstance(query, Join) else "selection" if bound is None else "aggregate",
         table=query.table,
         within=None if bound is None else bound.within,
         fidelity=None if bound is None else bound.fidelity,
@@ -46,6 +47,8 @@ def _planned(node: Node, one: Registration) -> PlannedFigures | None:
 async def subscribed(node: Node, subscription: Subscribe, host: HostKind) -> ExplainTree:
     """What a subscription means, who keeps it, and what it costs as far as that can be foretold."""
     tree = explain(subscription).with_parts(hosted(host))
+    if isinstance(subscription.query, Join):
+        tree = tree.with_parts(matching(node.engine.host, subscription.query, host))
     foretold = await node.foretold(subscription.query)
     return tree if foretold is None else tree.with_parts(foretold)
 

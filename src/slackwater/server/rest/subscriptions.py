@@ -45,8 +45,9 @@ async def register(call: Call) -> Response:
 
     def change(target: Target) -> tuple[int, Position]:
         number = int(target.log.end)
-        if target.log.catalog().find(query.table) is None:
-            raise missing(f"table {query.table} was dropped meanwhile")
+        for table in query.tables:
+            if target.log.catalog().find(table) is None:
+                raise missing(f"table {table} was dropped meanwhile")
         return number, target.log.append([registration])
 
     try:

@@ -1,0 +1,81 @@
+"""The answer of a join as a table: a row for each pair, its key the two keys together.
+
+Columns are called `table.column`, always: a name must not change because a table gets another column. Names of tables
+hold no control characters, so two of them with one in between name a pair of tables and nothing else.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from slackwater.core.errors import SchemaError
+from slackwater.core.query import Join, StandingQuery
+from slackwater.core.schema import Column, TableSchema
+
+_BETWEEN = "\x1f"
+
+
+@dataclass(frozen=True, slots=True)
+class _OfTable(Column):
+    """A column called by its table; both names were checked where they were given."""
+
+    def __post_init__(self) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class JoinedSchema(TableSchema):
+    """Two tables side by side; what a table may not have more of, two of them together may."""
+
+    def __post_init__(self) -> None:
+        pass
+
+
+def joined_name(left: str, right: str) -> str:
+    """What the answers of joins of two tables go by.
+
+    >>> pair_named(joined_name("unit", "target"))
+    ('unit', 'target')
+    """
+    return f"{left}{_BETWEEN}{right}"
+
+
+def pair_named(name: str) -> tuple[str, str] | None:
+    """The two tables whose joins go by this name; None for the name of a table."""
+    left, between, right = name.partition(_BETWEEN)
+    return (left, right) if between else None
+
+
+def column_of(table: str, column: str) -> str:
+    """What a column of one of the tables is called."""
+    return f"{table}.{column}"
+
+
+def joined_schema(left: TableSchema, right: TableSchema) -> JoinedSchema:
+    """The table that a join of these two is cut from."""
+    columns = tuple(
+        _OfTable(column_of(table.name, column.name), column.type, column.nullable)
+        for table in (left, right)
+        for column in table.columns
+    )
+    key = tuple(column_of(table.name, name) for table in (left, right) for name in table.key)
+    return JoinedSchema(joined_name(left.name, right.name), columns, key)
+
+
+def check_pair(left: str, right: str) -> None:
+    """Refuse tables whose columns could not be told apart."""
+    first, second = left.lower(), right.lower()
+    if first == second:
+        raise SchemaError(f"a standing join reads two tables, and {left} is one; a table cannot be joined with itself")
+    if first.startswith(second + ".") or second.startswith(first + "."):
+        raise SchemaError(f"the columns of {left} and {right} could not be told apart, because of their names")
+
+
+def answer_table(query: StandingQuery) -> str:
+    """What a query's answer is of: its table, or what its pairs of rows go by."""
+    return joined_name(query.left, query.right) if isinstance(query, Join) else query.table
+
+
+def schema_named(name: str, schema: Callable[[str], TableSchema]) -> TableSchema:
+    """A table's definition, or that of the joins that go by this name."""
+    pair = pair_named(name)
+    return schema(name) if pair is None else joined_schema(schema(pair[0]), schema(pair[1]))

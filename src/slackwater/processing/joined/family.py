@@ -1,0 +1,184 @@
+"""The joins of one shape, in one matcher, with the rows of both tables that can be partners.
+
+Design
+    A row's id is the slot of its key. Rows with a null in a column that is compared or has a range are left out: they
+    are in no pair. Keys of an equality are numbered as they are met, unless they are doubles, so that every type
+    compares exactly; numbers of keys are nobody's business but the matcher's.
+
+    Queries wait until they are needed and come in together. Rows come in with the first batch after that, as they
+    were *before* it: so a family that was restored, or has just been founded, needs nothing but the latest state.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from slackwater.core.schema import TableSchema
+from slackwater.core.types import Position
+from slackwater.processing.base import Changes, Flags, Integers, Latest
+from slackwater.processing.joined.lowering import FamilyShape, Ranges
+from slackwater.processing.joined.partners import KeyNumbers, partners
+from slackwater.processing.matching import BandHotspot, HotspotTracker, JoinRows, Joins, JoinSide, Route, SelectRouter
+from slackwater.processing.regions import Sheet
+
+MOST_MOMENTS = 256
+"""So many moments of a family are remembered."""
+_BITS = 32
+"""A pair is one number: the slot of the left key, then that of the right one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """How a family's queries lay together at a position: in so many stabbing groups, so many of them hot."""
+
+    position: Position
+    queries: int
+    groups: int
+    hot_groups: int
+    hot_share: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pairs:
+    """Results: which query, and which pair of slots as one number."""
+
+    queries: Integers
+    pairs: Integers
+
+
+def slots_of(pairs: Integers) -> tuple[Integers, Integers]:
+    """The left and right slots of pairs."""
+    return pairs >> _BITS, pairs & ((1 << _BITS) - 1)
+
+
+class Family:
+    """See the module."""
+
+    def __init__(self, shape: FamilyShape, left: TableSchema, right: TableSchema) -> None:
+        self.shape = shape
+        self._keys = KeyNumbers.of(shape, left, right)
+        self.matcher: BandHotspot | SelectRouter = (
+            BandHotspot(shape.matched) if shape.band else SelectRouter(shape.matched)
+        )
+        self._loaded = False
+        self._numbers: set[int] = set()
+        self._waiting: dict[int, Ranges] = {}
+        self.asked = 0
+        """Rows that were matched since the family was founded, as they were and as they are."""
+        self.moments: deque[Moment] = deque(maxlen=MOST_MOMENTS)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def add(self, number: int, ranges: Ranges) -> None:
+        """Keep a join from now on."""
+        self._numbers.add(number)
+        self._waiting[number] = ranges
+
+    def remove(self, number: int) -> None:
+        """Forget a join."""
+        self._numbers.remove(number)
+        if self._waiting.pop(number, None) is None:
+            self.matcher.remove(np.array([number], np.int64))
+
+    def apply(
+        self, changes: Mapping[JoinSide, Changes], tables: Mapping[str, Latest], position: Position
+    ) -> tuple[Pairs, Pairs]:
+        """Take changes of one or both tables in: the results with changed rows as they were, and as they are."""
+        self.settle()
+        if not self._loaded:
+            self._load(changes, tables)
+        old = {side: self._rows(side, one.before, one.slots, one.had) for side, one in changes.items()}
+        new = {side: self._rows(side, one.after, one.slots, one.has) for side, one in changes.items()}
+        were = self._results(old)
+        for side, rows in old.items():
+            self.matcher.delete(side, rows.ids)
+        for side, rows in new.items():
+            self.matcher.insert(side, rows)
+        are = self._results(new)
+        self._note(position)
+        return were, are
+
+    def settle(self) -> None:
+        """Let the queries that wait come in."""
+        if not self._waiting:
+            return
+        numbers, waiting = np.array(list(self._waiting), np.int64), list(self._waiting.values())
+        band = np.array([one.band for one in waiting])
+        ends = {side: np.array([one.of(side) for one in waiting]).reshape(len(waiting), -1, 2) for side in JoinSide}
+        left, right = ends[JoinSide.LEFT], ends[JoinSide.RIGHT]
+        self.matcher.add(
+            Joins(
+                numbers,
+                *(np.ascontiguousarray(part) for part in (band[:, 0], band[:, 1])),
+                *(np.ascontiguousarray(part) for part in (left[..., 0], left[..., 1], right[..., 0], right[..., 1])),
+            )
+        )
+        self._waiting.clear()
+
+    def trackers(self) -> tuple[HotspotTracker, ...]:
+        """What knows the stabbing groups: of the bands; or of the ranges of one side, for rows of the other."""
+        return (self.matcher.tracker,) if isinstance(self.matcher, BandHotspot) else self.matcher.trackers
+
+    @property
+    def routes(self) -> dict[str, float]:
+        """The share of the rows that went each way; rows of band joins all go the same."""
+        if isinstance(self.matcher, SelectRouter):
+            return {route.value: share for route, share in self.matcher.shares.items()}
+        return {Route.HOTSPOT.value: 1.0 if self.asked else 0.0}
+
+    def hottest(self, most: int) -> list[tuple[float, int]]:
+        """The points of the largest hot groups, and how many ranges hold each."""
+        self.settle()
+        tables = [tracker.hot.table for tracker in self.trackers()]
+        found = [pair for one in tables for pair in zip(one.points.tolist(), one.sizes.tolist(), strict=True)]
+        return sorted(found, key=lambda pair: (-pair[1], pair[0]))[:most]
+
+    def moment(self, position: Position) -> Moment:
+        """How the queries lie together now."""
+        self.settle()
+        trackers = self.trackers()
+        hot = sum(len(one.hot) for one in trackers)
+        groups = hot + sum(len(one.scattered.groups) for one in trackers)
+        share = sum(one.hot_share for one in trackers) / len(trackers)
+        return Moment(position, len(self), groups, hot, share)
+
+    def _note(self, position: Position) -> None:
+        now = self.moment(position)
+        last = self.moments[-1] if self.moments else None
+        if last is None or (now.queries, now.groups, now.hot_groups) != (last.queries, last.groups, last.hot_groups):
+            self.moments.append(now)
+
+    def _load(self, changes: Mapping[JoinSide, Changes], tables: Mapping[str, Latest]) -> None:
+        """Have the rows as they were before these changes."""
+        for side in JoinSide:
+            latest = tables[self.shape.table(side)]
+            slots, rows = latest.slots, latest.rows
+            change = changes.get(side)
+            if change is not None:
+                same: Flags = ~np.isin(slots, change.slots)
+                slots, rows = slots[same], rows.filter(pa.array(same))
+                self.matcher.insert(side, self._rows(side, change.before, change.slots, change.had))
+            self.matcher.insert(side, self._rows(side, rows, slots, np.ones(len(slots), np.bool_)))
+        self._loaded = True
+
+    def _results(self, asked: Mapping[JoinSide, JoinRows]) -> Pairs:
+        queries, pairs = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        for side, rows in asked.items():
+            self.asked += len(rows)
+            # Of ranges near the ends of DOUBLE a route's estimated cost may be no number; the results are the same.
+            with np.errstate(all="ignore"):
+                found = self.matcher.results(side, rows)
+            own = rows.ids[found.rows]
+            left, right = (own, found.partners) if side is JoinSide.LEFT else (found.partners, own)
+            queries.append(found.queries)
+            pairs.append(left << _BITS | right)
+        return Pairs(np.concatenate(queries), np.concatenate(pairs))
+
+    def _rows(self, side: JoinSide, rows: pa.RecordBatch, slots: Integers, present: Flags) -> JoinRows:
+        """Those of the rows that can be partners."""
+        join, attributes, there = partners(self.shape, side, Sheet(rows, present), self._keys)
+        return JoinRows(slots[there], join[there], attributes[there])

@@ -1,0 +1,218 @@
+"""The operator of standing joins: pairs of rows, every change.
+
+Design
+    Joins of one shape are a family and share a matcher (`family`). A batch asks each family that reads a changed table
+    twice: which results have the changed rows as they were, which have them as they are. Both tables may have changed
+    in the same batch; then both ask, before anything is taken in and after everything was, and a result that two ask
+    for is one. Only in the first: the pair left. Only in the second: it entered. In both: it is mentioned where a
+    column that the query shows is another one now.
+
+    Neither rows nor answers are kept: what was said of a join is the latest state of its tables, joined. So a snapshot
+    is the queries alone, and families have their rows again with the first batch after it.
+
+    The rows that are said have the columns of both tables (`core.joined`); their slot is that of the pair.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from slackwater.core.joined import joined_name, joined_schema
+from slackwater.core.query import Join, StandingQuery
+from slackwater.core.types import Position
+from slackwater.processing import state
+from slackwater.processing.base import (
+    Answer,
+    Changes,
+    Flags,
+    Integers,
+    Latest,
+    Notifications,
+    Partitioning,
+    RowKind,
+    Rows,
+)
+from slackwater.processing.differing import Words, bits_of, differing, words_for
+from slackwater.processing.joined.answers import answer_of, side_by_side
+from slackwater.processing.joined.family import Family, Pairs, slots_of
+from slackwater.processing.joined.lowering import FamilyShape, lowered
+from slackwater.processing.matching.base import JoinSide
+from slackwater.processing.queries import plain_query, query_of
+from slackwater.processing.regions import Sheet
+
+
+class StandingJoins:
+    """Joins by incremental maintenance; implements `base.JoinOperator`."""
+
+    partitioning = Partitioning.BY_QUERY
+
+    def __init__(self) -> None:
+        self._queries: dict[int, Join] = {}
+        self._changed: dict[int, Position] = {}
+        self._shapes: dict[int, FamilyShape] = {}
+        """Of the queries that can have an answer at all."""
+        self._families: dict[FamilyShape, Family] = {}
+        self._restored: dict[int, None] = {}
+        """Queries that are not in their families yet."""
+
+    def accepts(self, query: StandingQuery) -> bool:
+        """Joins of both kinds."""
+        return isinstance(query, Join)
+
+    def register(self, number: int, query: StandingQuery, tables: Mapping[str, Latest], position: Position) -> Answer:
+        """Keep a query from now on."""
+        assert isinstance(query, Join)
+        self.unregister(number, position)
+        self._queries[number], self._changed[number] = query, position
+        self._found(tables)
+        self._join(number, tables)
+        return self.answer(number, tables)
+
+    def unregister(self, number: int, position: Position) -> None:
+        """Forget a query."""
+        if self._queries.pop(number, None) is None:
+            return
+        del self._changed[number]
+        self._restored.pop(number, None)
+        shape = self._shapes.pop(number, None)
+        if shape is not None:
+            family = self._families[shape]
+            family.remove(number)
+            if not len(family):
+                del self._families[shape]
+
+    def apply(self, changes: Sequence[Changes], tables: Mapping[str, Latest], position: Position) -> Notifications:
+        """Find the pairs that entered, changed or left."""
+        self._found(tables)
+        by_table = {one.table: one for one in changes if len(one)}
+        found: dict[tuple[str, str], list[tuple[Pairs, Pairs]]] = {}
+        for shape, family in self._families.items():
+            own = {side: by_table[shape.table(side)] for side in JoinSide if shape.table(side) in by_table}
+            if own:
+                found.setdefault((shape.left, shape.right), []).append(family.apply(own, tables, position))
+        said = []
+        for (left, right), parts in sorted(found.items()):
+            rows = self._said(by_table, tables[left], tables[right], parts, position)
+            if rows is not None:
+                said.append(rows)
+        return Notifications(position, rows=tuple(said))
+
+    def answer(self, number: int, tables: Mapping[str, Latest]) -> Answer:
+        """What has been said of a query so far."""
+        query = self._queries[number]
+        return Answer(number, self._changed[number], rows=answer_of(query, tables[query.left], tables[query.right]))
+
+    def snapshot(self) -> bytes:
+        """The whole state."""
+        kept: list[Any] = [
+            [number, plain_query(self._queries[number]), int(self._changed[number])] for number in sorted(self._queries)
+        ]
+        return state.pack("joins", {"kept": kept})
+
+    def restore(self, body: bytes) -> None:
+        """Become what the snapshot was taken of."""
+        for kept in (self._queries, self._changed, self._shapes, self._families, self._restored):
+            kept.clear()
+        for number, plain, changed in state.unpack("joins", body)["kept"]:
+            query = query_of(plain)
+            assert isinstance(query, Join)
+            self._queries[number], self._changed[number] = query, Position(changed)
+            self._restored[number] = None
+
+    # ---- families
+
+    def founded(self, tables: Mapping[str, Latest]) -> Mapping[FamilyShape, Family]:
+        """All families."""
+        self._found(tables)
+        return self._families
+
+    def _found(self, tables: Mapping[str, Latest]) -> None:
+        """Bring queries that were restored into families."""
+        restored, self._restored = self._restored, {}
+        for number in restored:
+            self._join(number, tables)
+
+    def _join(self, number: int, tables: Mapping[str, Latest]) -> None:
+        shape, ranges = lowered(self._queries[number])
+        if ranges is None:
+            return
+        family = self._families.get(shape)
+        if family is None:
+            family = Family(shape, tables[shape.left].schema, tables[shape.right].schema)
+            self._families[shape] = family
+        family.add(number, ranges)
+        self._shapes[number] = shape
+
+    # ---- what is said
+
+    def _said(
+        self,
+        changes: Mapping[str, Changes],
+        left: Latest,
+        right: Latest,
+        parts: Sequence[tuple[Pairs, Pairs]],
+        position: Position,
+    ) -> Rows | None:
+        old, new = (_all(parts, which) for which in (0, 1))
+        numbers = np.unique(np.concatenate((old.queries, new.queries)))
+        pairs = np.unique(np.concatenate((old.pairs, new.pairs)))
+        if not len(pairs):
+            return None
+        were, are = (
+            np.unique(np.searchsorted(numbers, one.queries) * len(pairs) + np.searchsorted(pairs, one.pairs))
+            for one in (old, new)
+        )
+        stays: Flags = np.isin(are, were, assume_unique=True)
+        kept = are[stays]
+        different = self._differ(changes, left, right, numbers, kept // len(pairs), pairs[kept % len(pairs)])
+        entered = np.concatenate((are[~stays], kept[different]))
+        gone = were[~np.isin(were, are, assume_unique=True)]
+        facts = np.concatenate((entered, gone))
+        if not len(facts):
+            return None
+        kinds = np.full(len(facts), RowKind.DELETE, np.int8)
+        kinds[: len(entered)] = RowKind.UPSERT
+        order = np.argsort(facts)
+        facts, kinds = facts[order], kinds[order]
+        queries = numbers[facts // len(pairs)]
+        needed, places = np.unique(facts % len(pairs), return_inverse=True)
+        self._changed.update(dict.fromkeys(np.unique(queries).tolist(), position))
+        first, second = slots_of(pairs[needed])
+        batch = side_by_side(left.take(first)[1], right.take(second)[1], left, right)
+        name = joined_name(left.schema.name, right.schema.name)
+        return Rows(name, queries, places, kinds, batch, pairs[needed])
+
+    def _differ(
+        self,
+        changes: Mapping[str, Changes],
+        left: Latest,
+        right: Latest,
+        numbers: Integers,
+        places: Integers,
+        pairs: Integers,
+    ) -> Flags:
+        """Of results that stay, which show a column that is another one now."""
+        result: Flags = np.zeros(len(pairs), np.bool_)
+        joined = joined_schema(left.schema, right.schema)
+        shown = [[joined.index(name) for name in self._queries[number].columns] for number in numbers.tolist()]
+        offset = 0
+        for latest, slots in zip((left, right), slots_of(pairs), strict=True):
+            width = len(latest.schema.columns)
+            change = changes.get(latest.schema.name)
+            if change is not None:
+                own = [[at - offset for at in one if offset <= at < offset + width] for one in shown]
+                words = words_for(range(width))
+                masks: Words = np.stack([bits_of(one, words) for one in own])
+                before, after = Sheet(change.before, change.had), Sheet(change.after, change.has)
+                bits = differing(latest.schema, before, after, words)
+                at = np.minimum(np.searchsorted(change.slots, slots), len(change) - 1)
+                hit = change.slots[at] == slots
+                result |= hit & (bits[at] & masks[places]).any(axis=1)
+            offset += width
+        return result
+
+
+def _all(parts: Sequence[tuple[Pairs, Pairs]], which: int) -> Pairs:
+    chosen = [part[which] for part in parts]
+    return Pairs(np.concatenate([one.queries for one in chosen]), np.concatenate([one.pairs for one in chosen]))

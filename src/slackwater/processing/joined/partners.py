@@ -1,0 +1,51 @@
+"""Rows as a join sees them: what they are joined on, the attributes there are ranges for, and whether all are there."""
+
+import numpy as np
+
+from slackwater.core.schema import TableSchema
+from slackwater.core.types import DataType
+from slackwater.processing.base import Flags, Floats
+from slackwater.processing.columns import Cells
+from slackwater.processing.joined.lowering import FamilyShape
+from slackwater.processing.matching.base import JoinSide
+from slackwater.processing.regions import Sheet
+
+
+class KeyNumbers:
+    """Values of the compared columns as doubles, equal where the values are.
+
+    Doubles are themselves, and so are the numbers of a band. Other values are numbered as they are met: a text has no
+    number, and not every BIGINT is a double.
+    """
+
+    def __init__(self, *, numbered: bool) -> None:
+        self._numbers: dict[object, float] | None = {} if numbered else None
+
+    @classmethod
+    def of(cls, shape: FamilyShape, left: TableSchema, right: TableSchema) -> "KeyNumbers":
+        """For the joins of a family."""
+        kinds = {left.column(shape.left_column).type, right.column(shape.right_column).type}
+        return cls(numbered=not shape.band and kinds != {DataType.DOUBLE})
+
+    def __call__(self, values: Cells, valid: Flags) -> Floats:
+        """The numbers of these values; anything where there is none."""
+        numbers = self._numbers
+        if numbers is None:
+            # There is one zero only.
+            return np.asarray(values, np.float64) + 0.0
+        made = np.zeros(len(values))
+        made[valid] = [numbers.setdefault(value, float(len(numbers))) for value in values[valid].tolist()]
+        return made
+
+
+def partners(shape: FamilyShape, side: JoinSide, sheet: Sheet, keys: KeyNumbers) -> tuple[Floats, Floats, Flags]:
+    """What rows are joined on, their attributes, and which rows can be partners at all."""
+    values, valid = sheet.cells(shape.column(side))
+    there: Flags = sheet.present & valid
+    names = shape.attributes(side)
+    attributes = np.zeros((len(sheet), len(names)))
+    for at, name in enumerate(names):
+        cells, valid = sheet.cells(name)
+        there = there & valid
+        attributes[:, at] = cells
+    return keys(values, there), attributes, there
