@@ -124,7 +124,7 @@ def change(
         function = record["function"]
         if function == COUNT:
             continue
-        part = factor * value
+        part = factor * value + 0.0
         if function >= MIN:
             best = record["high"]
             at_least_as_good = part <= best if function == MIN else part >= best

@@ -76,7 +76,7 @@ def compute(nodes: Records, members: Records, values: Floats, at: int) -> float:
         for k in range(first, first + node["size"]):
             value = values[members[k]["slot"]]
             if value == value:
-                part = members[k]["factor"] * value
+                part = members[k]["factor"] * value + 0.0  # there is one zero: of −0 and 0 neither is less
                 magnitude += abs(part)
                 if function <= COUNT:
                     total += part

@@ -46,7 +46,8 @@ def aggregated(query: Aggregate, table: TableSchema, rows: Sequence[Row]) -> flo
         if cell is None or (factors is not None and key not in factors):
             continue
         factor = query.scale * (1.0 if factors is None else factors[key])
-        numbers.append(1.0 if query.function is AggregateFunction.COUNT else factor * float(cell))
+        # There is one zero: of −0 and 0 neither is less.
+        numbers.append(1.0 if query.function is AggregateFunction.COUNT else factor * float(cell) + 0.0)
     match query.function:
         case AggregateFunction.COUNT:
             return float(len(numbers))

@@ -167,7 +167,7 @@ class Regional:
             factors = query.scale * np.append(weights, 0.0)[at]
         there = ~np.isnan(numbers)
         with np.errstate(over="ignore", invalid="ignore"):  # beyond DOUBLE there is no value, as everywhere
-            parts = factors[there] * numbers[there]
+            parts = factors[there] * numbers[there] + 0.0
             record["count"], record["low"], record["steps"], record["stale"] = len(parts), 0.0, 0, 0
             if query.function is AggregateFunction.MIN:
                 record["high"] = parts.min(initial=np.inf) if len(parts) else 0.0
