@@ -47,7 +47,9 @@ from slackwater.server.upstreams import Offers
 from slackwater.sql import Catalog, ExplainTree, to_sql
 
 _report = logging.getLogger("slackwater.server")
-_UNPLANNABLE = "the query cannot be planned any more, because its table is another: subscribe again"
+_UNPLANNABLE = (
+    "the query cannot be planned any more, because its table, or what is planned, is another: subscribe again"
+)
 LARGEST_ANSWER = 64 << 20
 
 
