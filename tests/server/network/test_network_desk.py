@@ -1,0 +1,107 @@
+"""Aggregators that say what cannot be, or too much: the node goes on, and says why they cannot be used."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import httpx
+import msgspec
+import pytest
+
+from slackwater.core.errors import ProtocolError
+from slackwater.core.hosts import HostKind, Placement
+from slackwater.planning.aggregation.movement import Movement
+from slackwater.server.engine import NodeEngine
+from slackwater.server.lanes import Routing
+from slackwater.server.network import desk
+from slackwater.server.network.base import NetworkRules
+from slackwater.server.network.configuration import KnownAggregator, NetworkSettings
+from slackwater.server.network.desk import NetworkDesk
+from slackwater.server.rules import Rules
+
+Answer = Callable[[httpx.Request], httpx.Response]
+
+
+def offers(keys: list[Any], within: list[float], **counts: int) -> bytes:
+    items = [{"table": "quotes", "column": "price", "keys": keys, "within": within}]
+    body = {"node": "a", "generation": 1, "doubt": None, "items": items, "notifications": counts}
+    return msgspec.json.encode(body)
+
+
+def made(url: str = "http://near:1") -> NetworkDesk:
+    engine = NodeEngine()
+    routing = Routing(engine, Placement(), frozenset({HostKind.NODE, HostKind.NETWORK}))
+    settings = NetworkSettings((KnownAggregator("near", (url,)),), NetworkRules(), Movement(), poll=0.001)
+    around = cast(Any, SimpleNamespace(generation=1, said=lambda text: None))
+    return NetworkDesk(settings, around, engine, routing, ("n", 1), Rules(), lambda append: None, lambda name: None)
+
+
+async def asked(one: NetworkDesk, answer: Answer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask until there was time for several answers."""
+    client = httpx.AsyncClient
+    monkeypatch.setattr(
+        httpx, "AsyncClient", lambda **options: client(transport=httpx.MockTransport(answer), **options)
+    )
+    [asking] = [asyncio.create_task(one._ask(known)) for known in one.settings.aggregators]
+    await asyncio.wait([asking], timeout=0.1)
+    assert not asking.done(), asking.exception()
+    asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
+
+
+async def test_what_an_aggregator_offers_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = made()
+    answer = httpx.Response(200, content=offers([["A"], ["B"]], [0.0, 1.5], text=3))
+    await asked(one, lambda request: answer, monkeypatch)
+    assert one.state.held(("quotes", "price")) == {"near": {("A",): 0.0, ("B",): 1.5}}
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (offers([["A"]], [-1.0]), "no bound"),
+        (offers([["A"]], [1.0]).replace(b"1.0", b"1e999"), ""),
+        (offers([[["A"]]], [1.0]), "no key"),
+        (offers([[None]], [1.0]), "no key"),
+        (offers([["A"]], [1.0, 2.0]), "1 items of quotes within 2 bounds"),
+        (offers([["A"]], [1.0], text=-1), "cannot be"),
+        (offers([["A"]], [1.0], text=2**60), "cannot be"),
+        (b"{}", "missing required field"),
+        (b"\xff", ""),
+    ],
+)
+async def test_an_aggregator_that_says_what_cannot_be_is_not_used(
+    body: bytes, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = made()
+    await asked(one, lambda request: httpx.Response(200, content=body), monkeypatch)
+    assert not one.state.aggregators["near"].usable
+    assert said in one.state.aggregators["near"].why
+    assert one.state.aggregators["near"].why != "it has not answered yet"
+
+
+@pytest.mark.parametrize("url", ["http://[near", "http://near:70000", "http://\x00", "://"])
+async def test_an_address_that_is_none_does_not_end_the_node(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = made(url)
+    await asked(one, lambda request: httpx.Response(404), monkeypatch)
+    assert not one.state.aggregators["near"].usable
+    assert one.state.aggregators["near"].why != "it has not answered yet"
+
+
+async def test_no_more_is_read_of_an_answer_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(desk, "LARGEST_ANSWER", 1000)
+    read = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal read
+        for _ in range(1000):
+            read += 100
+            yield b" " * 100
+
+    async with httpx.AsyncClient(
+        transport=httpx.MockTransport(lambda request: httpx.Response(200, content=endless()))
+    ) as http:
+        with pytest.raises(ProtocolError, match="more than the 1000 bytes"):
+            await desk._offers(http, "http://near:1", counts=False)
+    assert read <= 1100
