@@ -1,7 +1,9 @@
-"""Aggregators that say what cannot be, or too much: the node goes on, and says why they cannot be used."""
+"""What aggregators say that cannot be, or too much, and a log that is away: the node goes on, and says so."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -18,6 +20,7 @@ from slackwater.server.network import desk
 from slackwater.server.network.base import NetworkRules
 from slackwater.server.network.configuration import KnownAggregator, NetworkSettings
 from slackwater.server.network.desk import NetworkDesk
+from slackwater.server.node import Node, NodeSettings
 from slackwater.server.rules import Rules
 
 Answer = Callable[[httpx.Request], httpx.Response]
@@ -29,12 +32,17 @@ def offers(keys: list[Any], within: list[float], **counts: int) -> bytes:
     return msgspec.json.encode(body)
 
 
+def settings_of(url: str = "http://near:1") -> NetworkSettings:
+    return NetworkSettings((KnownAggregator("near", (url,)),), NetworkRules(), Movement(), poll=0.001)
+
+
 def made(url: str = "http://near:1") -> NetworkDesk:
     engine = NodeEngine()
     routing = Routing(engine, Placement(), frozenset({HostKind.NODE, HostKind.NETWORK}))
-    settings = NetworkSettings((KnownAggregator("near", (url,)),), NetworkRules(), Movement(), poll=0.001)
     around = cast(Any, SimpleNamespace(generation=1, said=lambda text: None))
-    return NetworkDesk(settings, around, engine, routing, ("n", 1), Rules(), lambda append: None, lambda name: None)
+    return NetworkDesk(
+        settings_of(url), around, engine, routing, ("n", 1), Rules(), lambda append: None, lambda name: None
+    )
 
 
 async def asked(one: NetworkDesk, answer: Answer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,3 +113,16 @@ async def test_no_more_is_read_of_an_answer_than_may_be(monkeypatch: pytest.Monk
         with pytest.raises(ProtocolError, match="more than the 1000 bytes"):
             await desk._offers(http, "http://near:1", counts=False)
     assert read <= 1100
+
+
+async def test_a_log_that_is_away_is_told_to_those_who_have_plans_too(tmp_path: Path) -> None:
+    node = Node(NodeSettings(tmp_path / "node", network=settings_of()))
+    try:
+        assert node.network is not None
+        node._away_since = time.monotonic() - 1 - node.settings.rules.lease / 1_000_000
+        node._doubt_log("the bus does not answer")
+        assert [one.state._doubt for one in node.lanes.values()] == ["the bus does not answer"] * 2
+        node._doubt_log(None)
+        assert [one.state._doubt for one in node.lanes.values()] == [None, None]
+    finally:
+        node.close()
