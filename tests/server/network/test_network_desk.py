@@ -13,16 +13,22 @@ import pytest
 
 from slackwater.core.errors import ProtocolError
 from slackwater.core.hosts import HostKind, Placement
+from slackwater.core.schema import Column, TableSchema
+from slackwater.core.types import DataType
+from slackwater.log import Registered, TableDefined
 from slackwater.planning.aggregation.movement import Movement
 from slackwater.server.engine import NodeEngine
 from slackwater.server.lanes import Routing
 from slackwater.server.network import desk
-from slackwater.server.network.base import NetworkRules
+from slackwater.server.network.base import Heard, NetworkRules
 from slackwater.server.network.configuration import KnownAggregator, NetworkSettings
 from slackwater.server.network.desk import NetworkDesk
 from slackwater.server.node import Node, NodeSettings
 from slackwater.server.rules import Rules
 
+QUOTES = TableSchema(
+    "quotes", (Column("symbol", DataType.TEXT, nullable=False), Column("price", DataType.DOUBLE)), ("symbol",)
+)
 Answer = Callable[[httpx.Request], httpx.Response]
 
 
@@ -126,3 +132,27 @@ async def test_a_log_that_is_away_is_told_to_those_who_have_plans_too(tmp_path: 
         assert [one.state._doubt for one in node.lanes.values()] == [None, None]
     finally:
         node.close()
+
+
+@pytest.mark.parametrize("within", ["1e300", "1e-200", "3"])
+async def test_a_query_in_the_log_ends_neither_this_life_of_a_node_nor_the_next(tmp_path: Path, within: str) -> None:
+    sql = f"SUBSCRIBE SELECT SUM(price) FROM quotes WHERE symbol IN ('A', 'B') WITHIN {within}"
+    settings = NodeSettings(tmp_path / "node", network=settings_of())
+    for life in range(2):
+        node = Node(settings)
+        try:
+            assert node.network is not None
+            node.network.state.heard("near", Heard(1, {("quotes", "price"): {("A",): 0.1, ("B",): 0.1}}), 0)
+            if life == 0:
+                node.log.append([TableDefined(QUOTES), Registered("quotes", sql, "p", None, host="network")])
+                node._catch_up()
+            else:
+                node.network.start()
+            node.network._do(node.network.state.tick(1))
+            [kept] = [one for one in node.engine.registrations.values() if one.host is HostKind.NETWORK]
+            lane = node.network.sessions.state.subscriptions.queries.get(kept.number)
+            assert lane is not None
+            assert (lane.suspended is None) == (within == "3" and life == 0), lane.suspended
+            assert node.network.could_take(lane.query) == (within == "3"), "who asks now is given it by the node"
+        finally:
+            node.close()
