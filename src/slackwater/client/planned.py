@@ -220,7 +220,7 @@ class PlannedSum:
             self._ask_again()
             anew = nodes is None and any(isinstance(one, Changed) and one.ref == self.plan.ref for one in told)
             if self._unreadable and anew:
-                # Once each time it is told: what is shown of it stays the same until it is told again.
+                # Once for each such plan: what is shown of it stays the same until there is another.
                 self._network.unreadable(self._unreadable)
         finally:
             self._looking = False
