@@ -2,10 +2,12 @@
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 
 from tests.aggregator.deployed import LEASE, SYMBOLS, Prices, Written, aggregator, configuration, define
@@ -13,9 +15,11 @@ from tests.aggregator.deployed import LEASE, SYMBOLS, Prices, Written, aggregato
 import slackwater.client as library
 from slackwater.aggregator.process import AggregatorProcess
 from slackwater.client.planned import PlannedSum
-from slackwater.core.query import Aggregate
+from slackwater.core.query import Aggregate, AggregateFunction
+from slackwater.core.reach import keys_in
+from slackwater.core.region import EVERYTHING
 from slackwater.core.schema import Column, TableSchema
-from slackwater.core.types import DataType
+from slackwater.core.types import DataType, Key
 from slackwater.hosting.standing import Binder
 from slackwater.server.process import ServerProcess
 
@@ -83,24 +87,26 @@ class WatchedSum:
     """One planned sum and everything that was shown of it."""
 
     subscription: library.Subscription
-    seen: list[tuple[bool, float | None, int, tuple[tuple[str, int], ...]]] = field(default_factory=list)
-    plans: dict[int, list[tuple[str, str]]] = field(default_factory=dict)
-    """By epoch, the aggregators and texts of the parts."""
+    seen: list[tuple[bool, float | None, tuple[int, int], tuple[tuple[str, int], ...]]] = field(default_factory=list)
+    plans: dict[tuple[int, int], list[tuple[str, str]]] = field(default_factory=dict)
+    """By number and epoch of the registration, the aggregators and texts of the parts."""
     looks: int = 0
     uncertain: int = 0
 
     def look(self) -> None:
         shown = self.subscription.shown
-        if shown.positions is None or shown.epoch is None:
+        if shown.positions is None or shown.query is None or shown.epoch is None:
             return
         desk = self.subscription._desk
         assert isinstance(desk, PlannedSum)
-        if shown.epoch not in self.plans:
+        which = (shown.query, shown.epoch)
+        if which not in self.plans:
             adding = desk.adding
-            self.plans[shown.epoch] = [(adding.parts[one].aggregator, adding.parts[one].sql) for one in adding.places]
+            assert adding.which == which
+            self.plans[which] = [(adding.parts[one].aggregator, adding.parts[one].sql) for one in adding.places]
         self.looks += 1
         self.uncertain += not shown.certain
-        known = (shown.certain, shown.value, shown.epoch, shown.positions)
+        known = (shown.certain, shown.value, which, shown.positions)
         if not self.seen or self.seen[-1] != known:
             self.seen.append(known)
 
@@ -134,29 +140,50 @@ def judge(folder: Path, watched: list[WatchedSum]) -> int:
     written = {name: Written.read(folder / name) for name in HELD}
     compared = 0
     for one in watched:
-        asked = _query(one.subscription.sql)
-        for certain, value, epoch, positions in one.seen:
+        asked = query_of(one.subscription.sql)
+        for which, parts in one.plans.items():
+            check_cut(asked, [query_of(sql) for _, sql in parts], which)
+        for certain, value, which, positions in one.seen:
             total = 0.0
-            for (aggregator_name, sql), (name, position) in zip(one.plans[epoch], positions, strict=True):
+            for (aggregator_name, sql), (name, position) in zip(one.plans[which], positions, strict=True):
                 assert aggregator_name == name, "positions are those of the plan's parts"
                 top = written[name].position(position) if name else position
                 assert top is not None
                 prices = truth.at(top)
-                part = _query(sql)
+                part = query_of(sql)
                 total += sum(weight.factor * prices.get(str(weight.key[0]), 0.0) for weight in part.weights or ())
             assert value is not None
             most = asked.bound.within + 1e-9 * abs(total)
-            assert abs(value - total) <= most, (one.subscription.sql, certain, value, total, epoch, positions)
+            assert abs(value - total) <= most, (one.subscription.sql, certain, value, total, which, positions)
             compared += 1
-        bounds = {epoch: sum(_query(sql).bound.within for _, sql in parts) for epoch, parts in one.plans.items()}
-        assert all(total <= asked.bound.within * (1 + 1e-12) for total in bounds.values()), bounds
     return compared
+
+
+def check_cut(asked: Aggregate, parts: list[Aggregate], which: object = None) -> None:
+    """The parts are the sum that was asked, each item once and with its weight, and their bounds exactly within its."""
+    listed = _weights(asked)
+    cut = Counter(one for part in parts for one in _weights(part))
+    assert cut == Counter(listed), (which, asked, parts)
+    assert all(part.bound.always for part in parts), (which, parts)
+    bounds = sum((Fraction(part.bound.within) for part in parts), Fraction(0))
+    assert bounds <= Fraction(asked.bound.within), (which, parts)
+
+
+def _weights(query: Aggregate) -> list[tuple[Key, float]]:
+    """Every item that counts, and how much."""
+    assert (query.function, query.table, query.column) == (AggregateFunction.SUM, "quotes", "price")
+    if query.weights is None:
+        keys = keys_in(query.region, QUOTES)
+        assert keys is not None
+        return [(key, query.scale) for key in keys]
+    assert query.region == EVERYTHING
+    return [(weight.key, weight.factor * query.scale) for weight in query.weights]
 
 
 _binder = Binder()
 
 
-def _query(sql: str) -> Aggregate:
+def query_of(sql: str) -> Aggregate:
     found = _binder.bind(sql, {"quotes": QUOTES})[0]
     assert isinstance(found, Aggregate)
     return found

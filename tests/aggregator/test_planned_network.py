@@ -11,10 +11,13 @@ from tests.aggregator.planned_network import (
     WINDOW,
     PlannedNetwork,
     WatchedSum,
+    check_cut,
     judge,
     load,
     look_on,
     network,
+    query_of,
+    weighted,
 )
 
 import slackwater.client as library
@@ -61,6 +64,7 @@ async def test_what_is_planned_is_told_and_what_is_not_is_kept_by_the_node(plann
             "SUBSCRIBE SELECT SUM(price) FROM quotes WHERE symbol = 'S1' WITHIN 1",
             "SUBSCRIBE SELECT AVG(price) FROM quotes WHERE symbol IN ('S1', 'S2') WITHIN 1",
             SUMS[0].replace("SUBSCRIBE", "SUBSCRIBE named AS"),
+            "SUBSCRIBE SELECT SUM(price) FROM quotes WHERE symbol IN ('S1', 'S2') WITHIN 1e300",
         ):
             kept = client.subscribe(sql)
             assert (await kept.wait_until(lambda shown: shown.certain, 20)).as_of is not None, (
@@ -76,6 +80,24 @@ async def test_what_is_planned_is_told_and_what_is_not_is_kept_by_the_node(plann
             assert "measured" in explained
         await one.close()
         assert not one.certain
+
+
+def test_the_judge_knows_whether_parts_are_the_sum_that_was_asked() -> None:
+    def cut(*parts: str) -> None:
+        check_cut(query_of(SUMS[0]), [query_of(part) for part in parts])
+
+    rest = weighted({"S4": 1.5, "S7": -1.0}, 1.0)
+    cut(weighted({"S0": 1.0, "S1": 2.0}, 3.0), rest)
+    check_cut(query_of(SUMS[2]), [query_of(weighted(dict.fromkeys(("S2", "S3", "S6"), 1.0), 2.5))])
+    for wrong in (
+        weighted({"S0": 1.0}, 3.0),
+        weighted({"S0": 1.0, "S1": 1.0}, 3.0),
+        weighted({"S0": 1.0, "S1": 2.0, "S4": 1.5}, 3.0),
+        weighted({"S0": 1.0, "S1": 2.0}, 3.0000000000000004),
+        weighted({"S0": 1.0, "S1": 2.0}, 3.0) + " FIDELITY 95%",
+    ):
+        with pytest.raises(AssertionError):
+            cut(wrong, rest)
 
 
 async def watch_while(planned: PlannedNetwork, victims: int, *, server_too: bool) -> tuple[int, float]:

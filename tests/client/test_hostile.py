@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from slackwater.client import Change, Misunderstood, Refused
 from slackwater.client.address import address
 from slackwater.client.failures import of_answer
+from slackwater.client.planned import Network
 from slackwater.client.rest import Rest
 from slackwater.client.session import Session
 from slackwater.core.errors import SlackwaterError, SqlError
@@ -136,6 +137,43 @@ async def test_a_wrong_digest_is_not_applied() -> None:
     seen, error, why = await told(frames(ROWS, Snapshot(7, 0, data, 1, "00" * 16)))
     assert (seen, error) == ([], None)
     assert "digest" in why
+
+
+@pytest.mark.parametrize("part", [(0, "near", "nonsense", "part", 1.0), (0, "near", 3, "part", 1.0)])
+async def test_a_plan_that_cannot_be_is_asked_for_anew(part: tuple[Any, ...]) -> None:
+    """And the session with whoever tells it goes on: it is opened once more, and kept up by its timer."""
+    columns, types = ("part", "aggregator", "nodes", "sql", "within"), ("BIGINT", "TEXT", "TEXT", "TEXT", "DOUBLE")
+    if part[2] == 3:
+        types = ("BIGINT", "TEXT", "BIGINT", "TEXT", "DOUBLE")
+    data, digest = encode_rows([((0,), part)], Encoding.MESSAGEPACK)
+    facts = (Subscribed(1, 7, 0, columns, types, ("part",), 5.0, 1.0), Snapshot(7, 0, data, 1, digest))
+    transport, opened, complaints = MemoryTransport(), 0, []
+
+    async def node(connection: Connection) -> None:
+        nonlocal opened
+        while True:
+            message = decode_from_client(bytes(await connection.receive()))  # type: ignore[arg-type]
+            opened += isinstance(message, Open)
+            for answer in frames(*facts)(message):
+                connection.send(answer)
+
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: complaints.append(context))
+    async with transport.listen(node, address=LIVE):
+        where, dial = [address("http://a")], Dial(transport)
+        network = Network(where, (dial, dial), None, lambda *given: None)  # type: ignore[arg-type]
+        first = Session(where, dial, lambda: 0.5)
+        wanted = first.subscribe("SUBSCRIBE SELECT 1")
+        network.adopt(wanted)
+        async with asyncio.timeout(5):
+            while opened < 3:  # the first session, that of plans, and that of plans once more
+                await asyncio.sleep(0.01)
+        assert "plan" in wanted.why
+        plans = network._plans
+        assert plans is not None
+        assert plans._timer is not None
+        await network.close()
+        await first.close()
+    assert complaints == []
 
 
 @given(st.lists(st.binary(max_size=60) | st.text(max_size=20), min_size=1, max_size=4), st.booleans())

@@ -11,12 +11,11 @@ import pytest
 
 from slackwater.client import planned
 from slackwater.client.address import addresses
-from slackwater.client.events import Changed, Shown
+from slackwater.client.events import Certainty, Changed, Event, Lost, Shown
 from slackwater.client.failures import Refused
 from slackwater.client.planned import Network
 from slackwater.client.session import Told
 from slackwater.client.subscription import Subscription
-from slackwater.core.errors import ProtocolError
 from slackwater.dissemination.messages import WireRow
 
 NOTHING = Shown(None, None, 0.0, 1.0, None, False, "it is awaited")
@@ -37,6 +36,7 @@ class FakeSession:
         self.known: dict[int, Shown] = {}
         self.ended: list[int] = []
         self.closed = False
+        self.events: list[Event] = []
         self.made.append(self)
 
     def subscribe(self, sql: str) -> Subscription:
@@ -55,18 +55,23 @@ class FakeSession:
     async def close(self) -> None:
         self.closed = True
 
-    def tell(self, ref: int, shown: Shown) -> None:
+    def tell(self, event: Event) -> None:
+        self.events.append(event)
+        # A session that is lost says so of all that it has.
+        self.heard([Certainty(ref, False, "it is lost") for ref in self.asked])
+
+    def say(self, ref: int, shown: Shown) -> None:
         self.known[ref] = shown
         told: list[Told] = [Changed(ref, shown.as_of or 0, shown.value)]
         self.heard(told)
 
     def put(self, ref: int, value: float, as_of: int) -> None:
-        self.tell(ref, Shown(value, None, 1.0, 1.0, as_of, True, ""))
+        self.say(ref, Shown(value, None, 1.0, 1.0, as_of, True, ""))
 
     def plan(self, epoch: int, *parts: tuple[str, str, str]) -> None:
         """Aggregator, addresses and text of each part."""
         rows: dict[WireRow, WireRow] = {(place,): (place, *part, 1.0, 0.0, None) for place, part in enumerate(parts)}
-        self.tell(1, Shown(None, rows, 5.0, 1.0, 10 + epoch, True, "", 7, epoch))
+        self.say(1, Shown(None, rows, 5.0, 1.0, 10 + epoch, True, "", 7, epoch))
 
 
 class FakeRest:
@@ -150,7 +155,7 @@ async def test_a_refused_part_is_asked_for_again(placed: Callable[[], Placed], m
     made.begin()
     near = made.session("near")
     near.asked[1]._end(Refused("it holds less now"))
-    near.tell(1, replace(near.known[1], certain=False, why="it holds less now"))
+    near.say(1, replace(near.known[1], certain=False, why="it holds less now"))
     assert (made.sum.certain, made.sum.value) == (False, 3.5)
     await asyncio.sleep(0.1)
     assert [one.sql for one in near.asked.values()] == ["part 1", "part 1"]
@@ -170,16 +175,43 @@ async def test_what_is_not_planned_any_more_is_given_back(placed: Callable[[], P
 async def test_a_plan_that_is_refused_ends_the_subscription(placed: Callable[[], Placed]) -> None:
     made = placed()
     made.plans.asked[1]._end(Refused("there is no table quotes"))
-    made.plans.tell(1, NOTHING)
+    made.plans.say(1, NOTHING)
     with pytest.raises(Refused, match="no table"):
         await made.sum.ready(1)
     await made.network.close()
 
 
-async def test_a_plan_that_cannot_be_read_is_the_fault_of_the_node(placed: Callable[[], Placed]) -> None:
+async def test_parts_and_sessions_end_with_a_plan_that_is_refused(placed: Callable[[], Placed]) -> None:
     made = placed()
-    with pytest.raises(ProtocolError, match="cannot be reached"):
-        made.plans.plan(0, ("near", "nonsense", "part 1"))
+    made.begin()
+    near, here = made.session("near"), made.session("node:1", "node")
+    made.plans.asked[1]._end(Refused("the table was dropped"))
+    made.plans.say(1, NOTHING)
+    assert (near.ended, here.ended) == ([1], [1])
+    await asyncio.sleep(0)
+    assert near.closed
+    assert here.closed
+    assert (made.sum.value, made.sum.certain) == (3.5, False), "what was shown last"
+    assert "dropped" in made.sum.why
+    await made.network.close()
+
+
+@pytest.mark.parametrize("nodes", ["nonsense", None])
+async def test_a_plan_that_cannot_be_read_is_the_fault_of_the_node(placed: Callable[[], Placed], nodes: Any) -> None:
+    made = placed()
+    made.plans.plan(0, ("near", nodes, "part 1"))
+    [lost] = made.plans.events
+    assert isinstance(lost, Lost)
+    assert made.sum.why == lost.why
+    assert "plan" in lost.why
+    made.begin()
+    assert (made.sum.value, made.sum.certain) == (3.5, True)
+    # The plan before serves, and whoever else says something is not concerned.
+    made.plans.plan(1, ("near", nodes, "part 1"))
+    assert len(made.plans.events) == 2
+    made.session("near").put(1, 2.5, 4)
+    assert (made.sum.value, made.sum.certain) == (4.5, True)
+    assert len(made.plans.events) == 2, "the session is lost once for each such plan"
     await made.network.close()
 
 
@@ -202,7 +234,7 @@ async def test_the_node_is_told_how_a_plan_does(placed: Callable[[], Placed], mo
     made.begin()
     near = made.session("near")
     near.put(1, 9.0, 4)
-    near.tell(1, replace(near.known[1], certain=False, why="the lease ended"))
+    near.say(1, replace(near.known[1], certain=False, why="the lease ended"))
     near.put(1, 9.5, 6)
     [one] = made.network._sums.values()
     await one.report(cast(Any, made.rest))

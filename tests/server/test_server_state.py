@@ -7,6 +7,7 @@ import pytest
 
 from slackwater.core import Instant, Operation, Origin, Update
 from slackwater.core.arrow import to_batch
+from slackwater.core.hosts import HostKind
 from slackwater.core.types import Position
 from slackwater.dissemination.encoding import Encoding, decode_rows
 from slackwater.dissemination.messages import (
@@ -37,6 +38,7 @@ from slackwater.server.events import (
     Close,
     Closed,
     Connected,
+    Elsewhere,
     Event,
     Instruction,
     Principal,
@@ -321,6 +323,22 @@ def test_a_new_plan_is_told_with_its_answer_and_a_late_one_is_not(bench: Bench) 
     assert value == Value(1, 4, 11.0)
     bench.append(Registered("items", SUM, "p", None, 1, 4))
     assert bench.facts() == []
+
+
+def test_who_wants_a_query_that_was_dropped_is_sent_where_it_would_be_kept_now(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def bind(sql: str) -> None:
+        raise Elsewhere(HostKind.NETWORK)
+
+    bench.open()
+    bench.subscribed(SUM)
+    monkeypatch.setattr(bench.engine, "bind", bind)
+    bench.append(Unregistered("items", 1))
+    refused, suspended = bench.facts()
+    assert isinstance(suspended, Suspended)
+    assert refused == Refused(1, str(Elsewhere(HostKind.NETWORK)), "network")
+    assert bench.asked == []
 
 
 def test_a_query_goes_when_nobody_has_wanted_it_for_a_while(bench: Bench) -> None:

@@ -17,7 +17,7 @@ import msgspec
 
 from slackwater.client.adding import Adding, Ask, Drop, Part, Step, part_of
 from slackwater.client.address import Address, addresses
-from slackwater.client.events import Changed, Shown
+from slackwater.client.events import Changed, Lost, Shown
 from slackwater.client.rest import Rest
 from slackwater.client.session import Dialler, Session, Told, microseconds
 from slackwater.client.subscription import Subscription
@@ -121,6 +121,11 @@ class Network:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self.end, number)
 
+    def unreadable(self, why: str) -> None:
+        """A plan that was told cannot be: the node is asked anew, or another one."""
+        if self._plans is not None:
+            self._plans.tell(Lost(why))
+
     def end(self, number: int) -> None:
         """A sum is not wanted any more."""
         one = self._sums.pop(number, None)
@@ -169,13 +174,15 @@ class PlannedSum:
         """Parts whose first answer is yet to come."""
         self._again: set[int] = set()
         """Parts that were refused and will be asked for again."""
+        self._unreadable = ""
+        """Why the plan that was told last cannot be followed; the one before serves."""
         self._tally = Tally()
 
     # For the subscription.
 
     def shown(self, ref: int) -> Shown:
         """What is known now."""
-        return self.adding.shown(self._part, self.plan.why or "its plan is awaited")
+        return self.adding.shown(self._part, self._unreadable or self.plan.why or "its plan is awaited")
 
     def watch(self, ref: int) -> None:
         """Somebody waits for something to happen to it."""
@@ -211,10 +218,15 @@ class PlannedSum:
             self._follow_plan()
             self._do(self.adding.look(self._part))
             self._ask_again()
+            anew = nodes is None and any(isinstance(one, Changed) and one.ref == self.plan.ref for one in told)
+            if self._unreadable and anew:
+                # Once for each such plan: what is shown of it stays the same until there is another.
+                self._network.unreadable(self._unreadable)
         finally:
             self._looking = False
         if self.plan._over is not None:
             subscription._end(self.plan._over)
+            self._network.end(self._number)
             return
         shown = self.shown(0)
         self._tally.pass_time(microseconds(), shown.certain)
@@ -241,7 +253,13 @@ class PlannedSum:
         plan = self.plan.shown
         if not plan.rows or plan.as_of is None or plan.query is None or plan.epoch is None:
             return
-        parts = [_checked(part_of(row)) for row in plan.rows.values()]
+        try:
+            parts = [_checked(part_of(row)) for row in plan.rows.values()]
+        except ProtocolError as error:
+            # Whichever session has told something: it is none of its concern.
+            self._unreadable = str(error)
+            return
+        self._unreadable = ""
         steps = self.adding.plan((plan.query, plan.epoch), plan.as_of, plan.bound, parts)
         self._tally.planning += bool(steps)
         self._do(steps)

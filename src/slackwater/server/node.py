@@ -395,6 +395,8 @@ class Node:
         if (doubt is None) != (self._doubt is None):
             self._doubt = doubt
             self.sessions.handle(Doubted(doubt))
+            if self.network is not None:
+                self.network.sessions.handle(Doubted(doubt))
             if self.spark is not None:
                 self.spark.away = doubt
 

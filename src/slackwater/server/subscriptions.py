@@ -319,6 +319,11 @@ class Subscriptions:
             return
         try:
             asked = self._asked_again(text, query) if again or query is None else query
+        except Elsewhere as error:
+            # It was kept here, and would not be any more: whoever wants it asks there.
+            for session, subscription in self._waiting.take(text, name):
+                self._end(session, subscription, str(error), error.host.value)
+            return
         except SlackwaterError as error:
             for session, subscription in self._waiting.take(text, name):
                 self._end(session, subscription, str(error))

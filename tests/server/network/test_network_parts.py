@@ -47,6 +47,10 @@ def test_sums_of_listed_items_are_planned() -> None:
         "SUM(price) FROM quotes WHERE symbol IN ('A', 'B') WITHIN 3 FIDELITY 95%",
         "SUM(price) FROM quotes WHERE symbol IN ('A', 'B') AND volume > 3 WITHIN 3",
         "symbol FROM quotes WHERE symbol IN ('A', 'B')",
+        "SUM(price) FROM quotes WHERE symbol IN ('A', 'B') WITHIN 1e300",
+        "SUM(price) FROM quotes WHERE symbol IN ('A', 'B') WITHIN 1e-200",
+        f"SUM(w * price) {JOINED.replace('0.5', '1e200')} WITHIN 3",
+        f"SUM(w * price) {JOINED.replace('0.5', '1e-200')} WITHIN 3",
     ],
 )
 def test_everything_else_is_kept_by_the_node(sql: str) -> None:

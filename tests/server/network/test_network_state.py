@@ -1,9 +1,15 @@
 """When a query is planned, when it is planned anew, and when it is not."""
 
+from dataclasses import replace
+
+import pytest
+
 from slackwater.core.bound import Bound
+from slackwater.core.errors import PlanningError
 from slackwater.core.query import Aggregate, AggregateFunction, Weight
 from slackwater.planning.aggregation.movement import Movement
 from slackwater.server.network.base import HERE, Heard, Instruction, NetworkRules, Replan, Resume, Suspend
+from slackwater.server.network.explaining import explained
 from slackwater.server.network.state import NetworkState, Seen
 
 SECOND = 1_000_000
@@ -207,3 +213,72 @@ def test_what_clients_report_is_added_up_and_forgotten_with_the_query() -> None:
     assert state.seen == {7: Seen(20.0, 1.0, 10, 3)}
     state.unregistered(7)
     assert state.seen == {}
+
+
+def extreme(within: float, *factors: float) -> Aggregate:
+    weights = tuple(Weight((symbol,), factor) for symbol, factor in zip("ABC", factors, strict=False))
+    return replace(query(within), weights=weights)
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered", "ignore:invalid value encountered")
+@pytest.mark.parametrize("unheld", [False, True])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        *(query(within) for within in (1e200, 1e300, 1.7e308, 1e-200, 5e-324)),
+        *(extreme(10.0, factor, 1.0, -1.0) for factor in (1e160, 1.7e308, 1e-200, 5e-324)),
+        extreme(1e300, 1e300, 1e300, 1e-300),
+        replace(extreme(10.0, 1e200, 1.0), scale=1e200),
+    ],
+)
+@pytest.mark.parametrize("within", [0.0, 1.0, 1e300])
+def test_a_query_of_any_numbers_is_planned_or_suspended_and_explained(
+    asked: Aggregate, unheld: bool, within: float
+) -> None:
+    state = NetworkState(["one"], replace(RULES, unheld=unheld), Movement(), text_of)
+    state.heard("one", heard("A", "B", "C", within=within), 0)
+    said = state.registered(7, 0, asked, 0)
+    planned = state.queries[7]
+    assert (planned.plan is None) == any(isinstance(one, Suspend) for one in said)
+    assert explained(state, asked).name == explained(state, asked, planned).name == "plan"
+    # What an earlier life has registered is planned as soon as somebody was heard of.
+    again = NetworkState(["one"], RULES, Movement(), text_of)
+    assert len(again.registered(7, 0, asked, 0, restored=True)) == 1
+    again.heard("one", heard("A", "B", "C", within=within), 1)
+
+
+@pytest.mark.parametrize("error", [OverflowError("too large"), ValueError("no number"), PlanningError("nothing")])
+def test_a_plan_that_cannot_be_made_is_said_and_tried_again_when_more_can_be_used(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = network(one="ABC", two="AB")
+
+    def fail(*_: object) -> None:
+        raise error
+
+    with monkeypatch.context() as broken:
+        broken.setattr(state.drafter, "plan", fail)
+        [said] = state.registered(7, 0, query(), 0)
+        assert said == Suspend(7, f"there is no plan for this query: {error}")
+        assert keep_alive(state, SECOND, "one", "two") == []
+    assert state.heard("two", heard("A", "B", "C"), 2 * SECOND) == [Replan(7, 1)]
+    assert state.registered(7, 1, query(), 3 * SECOND) == [Resume(7)]
+
+
+@pytest.mark.parametrize("what", ["plan", "expected"])
+def test_a_plan_stays_where_none_can_be_made_in_its_stead(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = network(one="ABC", two="AB")
+    state.registered(7, 0, query(), 0)
+    plan = state.queries[7].plan
+    state.heard("two", heard("A", "B", "C"), SECOND)
+    failed = []
+
+    def fail(*_: object) -> None:
+        failed.append(what)
+        raise OverflowError("too large")
+
+    monkeypatch.setattr(state.drafter, what, fail)
+    for second in range(2, 300):
+        assert keep_alive(state, second * SECOND, "one", "two") == []
+    assert state.queries[7].plan is plan
+    assert failed == [what], "it is not tried again before anything is another"

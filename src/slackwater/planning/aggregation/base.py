@@ -169,12 +169,22 @@ class NetworkPlan:
 
 
 def messages(model: CostModel, amount: float, within: float) -> float:
-    """Messages an hour of a part; none where nothing moves, whatever the bound.
+    """Messages an hour of a part; none where nothing moves, whatever the bound. Where the number is beyond
+    what floating point has, it is 0 or infinite.
 
     >>> from slackwater.planning.aggregation.scale_free_cost import ScaleFreeCost
     >>> messages(ScaleFreeCost(exponent=2.0), amount=8.0, within=2.0)
     2.0
+    >>> messages(ScaleFreeCost(), amount=8.0, within=1e300), messages(ScaleFreeCost(), amount=8.0, within=1e-300)
+    (0.0, inf)
     """
     if amount <= 0:
         return 0.0
-    return model.factor * amount / within**model.exponent if within > 0 else math.inf
+    if not (within > 0 and math.isfinite(amount)):
+        return math.inf
+    try:
+        return model.factor * amount / math.pow(within, model.exponent)
+    except OverflowError:
+        return 0.0
+    except ZeroDivisionError:
+        return math.inf

@@ -7,6 +7,7 @@ Everything that is decided is decided by `state`.
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import replace
 from typing import Any, Protocol
@@ -14,6 +15,7 @@ from typing import Any, Protocol
 import httpx
 import msgspec
 
+from slackwater.core.errors import ProtocolError
 from slackwater.core.hosts import HostKind
 from slackwater.core.query import Aggregate, StandingQuery
 from slackwater.core.statement import Subscribe
@@ -47,8 +49,11 @@ from slackwater.server.upstreams import Offers
 from slackwater.sql import Catalog, ExplainTree, to_sql
 
 _report = logging.getLogger("slackwater.server")
-_UNPLANNABLE = "the query cannot be planned any more, because its table is another: subscribe again"
+_UNPLANNABLE = (
+    "the query cannot be planned any more, because its table, or what is planned, is another: subscribe again"
+)
 LARGEST_ANSWER = 64 << 20
+_MOST_COUNTED = 2**53
 
 
 class Around(Protocol):
@@ -204,12 +209,14 @@ class NetworkDesk:
                     counts = microseconds() >= counted + self.settings.rules.window // 4
                     counts = counts and bool(self.state.parts_at(one.name))
                     offers = await _offers(http, urls[turn % len(urls)], counts)
+                    heard = _heard(offers)
                     counted = microseconds() if counts else counted
-                    heard = Heard(offers.generation, _held(offers), offers.doubt, offers.notifications)
-                    self._do(self.state.heard(one.name, heard, microseconds()))
-                except (httpx.HTTPError, msgspec.MsgspecError, _Absent) as error:
+                except Exception as error:
+                    # Whatever one of them says or is: the others go on, and so does the node.
                     turn += 1
                     self._do(self.state.silent(one.name, str(error) or type(error).__name__, microseconds()))
+                else:
+                    self._do(self.state.heard(one.name, heard, microseconds()))
                 await asyncio.sleep(self.settings.poll)
 
     def _addresses(self, one: KnownAggregator) -> tuple[str, ...]:
@@ -228,16 +235,35 @@ class _Absent(Exception):
 
 
 async def _offers(http: httpx.AsyncClient, url: str, counts: bool) -> Offers:
-    answer = await http.get(f"{url}/v1/offers", params={"notifications": "true" if counts else "false"})
-    answer.raise_for_status()
-    if len(answer.content) > LARGEST_ANSWER:
-        raise _Absent(f"{url} offers more than can be read")
-    return msgspec.json.decode(answer.content, type=Offers)
+    content = bytearray()
+    params = {"notifications": "true" if counts else "false"}
+    async with http.stream("GET", f"{url}/v1/offers", params=params) as answer:
+        answer.raise_for_status()
+        async for piece in answer.aiter_bytes():
+            content += piece
+            if len(content) > LARGEST_ANSWER:
+                raise ProtocolError(f"{url} offers more than the {LARGEST_ANSWER} bytes that are read of an offer")
+    return msgspec.json.decode(content, type=Offers)
+
+
+def _heard(offers: Offers) -> Heard:
+    """What an aggregator says, if it can be."""
+    for text, count in offers.notifications.items():
+        if not 0 <= count <= _MOST_COUNTED:
+            raise ProtocolError(f"it has counted {count:.6g} messages of {text:.100}, which cannot be")
+    return Heard(offers.generation, _held(offers), offers.doubt, offers.notifications)
 
 
 def _held(offers: Offers) -> dict[Column, dict[Key, float]]:
     held: dict[Column, dict[Key, float]] = {}
     for some in offers.items:
         column = held.setdefault((some.table, some.column), {})
-        column.update(zip(map(tuple, some.keys), some.within, strict=False))
+        if len(some.keys) != len(some.within):
+            raise ProtocolError(f"it offers {len(some.keys)} items of {some.table} within {len(some.within)} bounds")
+        for key, within in zip(some.keys, some.within, strict=True):
+            if not all(isinstance(value, str | int | float) for value in key):
+                raise ProtocolError(f"it offers {key!r:.100} of {some.table}, which is no key")
+            if not (math.isfinite(within) and within >= 0):
+                raise ProtocolError(f"it offers {key!r:.100} within {within}, which is no bound: 0 or more is")
+            column[tuple(key)] = within
     return held

@@ -2,10 +2,9 @@
 
 import math
 
-from slackwater.core.errors import Infeasible
 from slackwater.core.query import Aggregate
 from slackwater.server.network.base import LivePart, LivePlan
-from slackwater.server.network.planner import column_of
+from slackwater.server.network.planner import NO_PLAN, column_of
 from slackwater.server.network.state import NetworkState, Planned
 from slackwater.server.upstreams import PlannedFigures
 from slackwater.sql import Detail, ExplainTree
@@ -25,7 +24,7 @@ def explained(state: NetworkState, query: Aggregate, planned: Planned | None = N
         plan = plan or state.drafter.plan(query, held)
         parts += [_part(part) for part in plan.parts]
         details += [Detail("planner", plan.planner), Detail("expected", _figure(plan.messages), _HOURLY)]
-    except Infeasible as error:
+    except NO_PLAN as error:
         details.append(Detail("none", str(error)))
     if planned is not None:
         figures = figures_of(state, planned)
@@ -53,7 +52,11 @@ def _part(part: LivePart) -> ExplainTree:
 def _alternatives(state: NetworkState, query: Aggregate) -> ExplainTree:
     held = state.held(column_of(query))
     details = []
-    for name, messages in state.drafter.alternatives(query, held).items():
+    try:
+        alternatives = state.drafter.alternatives(query, held)
+    except NO_PLAN as error:
+        return ExplainTree("alternatives", (Detail("none", str(error)),))
+    for name, messages in alternatives.items():
         details.append(Detail(name, "no plan") if messages is None else Detail(name, _figure(messages), _HOURLY))
     return ExplainTree("alternatives", tuple(details))
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from slackwater.core.bound import Bound
-from slackwater.core.errors import Infeasible
+from slackwater.core.errors import Infeasible, SlackwaterError
 from slackwater.core.query import Aggregate, Weight
 from slackwater.core.types import Key
 from slackwater.planning.aggregation import (
@@ -35,6 +35,9 @@ from slackwater.server.network.base import HERE, LivePart, LivePlan, NetworkRule
 
 ALTERNATIVES: tuple[Planner, ...] = (Naive(), OptC(), MinCost(), MaxGain(), MostSaved(), Exact())
 """Those whose predictions `EXPLAIN` shows beside the plan."""
+NO_PLAN = (SlackwaterError, ArithmeticError, ValueError)
+"""What planning may raise. Queries come from anybody and stay in the log: numbers that nobody can plan with are a
+reason to say so, never one to go down."""
 
 
 def rehearse() -> None:
@@ -60,7 +63,8 @@ class Drafter:
         self.movement = movement
 
     def plan(self, query: Aggregate, held: Mapping[str, Mapping[Key, float]]) -> LivePlan:
-        """Plan a query over what each aggregator holds of its column; `Infeasible` where nobody can keep it."""
+        """Plan a query over what each aggregator holds of its column; `Infeasible` where nobody can keep it, and
+        another of `NO_PLAN` where its numbers are too large or too small to plan with."""
         problem = self.problem(query, held)
         if len(problem.query.items) <= self._rules.exact_items:
             return self._live(query, held, problem, Exact()(problem))
@@ -93,7 +97,7 @@ class Drafter:
                 continue
             try:
                 found[planner.name] = planner(problem).messages
-            except Infeasible:
+            except NO_PLAN:
                 found[planner.name] = None
         return found
 

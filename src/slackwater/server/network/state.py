@@ -6,7 +6,6 @@ The contract is in `base`. Times are microseconds of a clock that never goes bac
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from slackwater.core.errors import Infeasible
 from slackwater.core.query import Aggregate
 from slackwater.core.types import Key
 from slackwater.planning.aggregation.movement import Column, Movement
@@ -21,7 +20,7 @@ from slackwater.server.network.base import (
     Resume,
     Suspend,
 )
-from slackwater.server.network.planner import Drafter, column_of
+from slackwater.server.network.planner import NO_PLAN, Drafter, column_of
 from slackwater.server.network.watch import Watch
 
 _UNHEARD = "the query is being planned: no aggregator that it needs has been heard of yet"
@@ -240,7 +239,7 @@ class NetworkState:
         query.version = self._version
         try:
             return self.drafter.plan(query.query, self.held(column_of(query.query)))
-        except Infeasible as error:
+        except NO_PLAN as error:
             self._suspend(query, self._refusal(query.query, error), out)
             return None
 
@@ -291,23 +290,28 @@ class NetworkState:
         return floor <= part.within * (1 + 1e-9)
 
     def _reconsider(self, query: Planned, plan: LivePlan, watch: Watch, now: int, out: list[Instruction]) -> None:
-        """Believe what was counted, and see whether there is a better plan now."""
+        """Believe what was counted, and see whether there is a better plan now; without one, this one stays."""
+        query.reviews += 1
+        query.version = self._version
+        query.watch = Watch(watch.predicted, self.rules.window, now)
+        try:
+            expected = self._believe(plan, watch)
+            query.watch = Watch(expected, self.rules.window, now)
+            other = self.drafter.plan(query.query, self.held(column_of(query.query)))
+        except NO_PLAN:
+            return
+        relieved = _here(other) < _here(plan)
+        if relieved or (not other.like(plan) and other.messages < self.rules.worth * sum(expected)):
+            self._ask_for(query, other, now, out)
+
+    def _believe(self, plan: LivePlan, watch: Watch) -> list[float]:
+        """Correct what is believed by what was counted; returns what is expected of each part then."""
         drafter = self.drafter
         for place, part in enumerate(plan.parts):
             counted, predicted = watch.expected_of(place, drafter.expected(part))
             # Half a message: what was never sent in so short a time is seldom, and not never.
             drafter.movement.correct(column_of(part.query), part.items, counted + 0.5, predicted + 0.5)
-        query.reviews += 1
-        query.version = self._version
-        expected = [drafter.expected(part) for part in plan.parts]
-        query.watch = Watch(expected, self.rules.window, now)
-        try:
-            other = drafter.plan(query.query, self.held(column_of(query.query)))
-        except Infeasible:
-            return
-        relieved = _here(other) < _here(plan)
-        if relieved or (not other.like(plan) and other.messages < self.rules.worth * sum(expected)):
-            self._ask_for(query, other, now, out)
+        return [drafter.expected(part) for part in plan.parts]
 
     def _ask_for(self, query: Planned, plan: LivePlan, now: int, out: list[Instruction]) -> None:
         query.coming = (query.epoch + 1, plan, now)
@@ -318,7 +322,7 @@ class NetworkState:
             query.suspended = why
             out.append(Suspend(query.number, why))
 
-    def _refusal(self, query: Aggregate, error: Infeasible) -> str:
+    def _refusal(self, query: Aggregate, error: Exception) -> str:
         column, keys = column_of(query), [weight.key for weight in query.weights or ()]
         away = [
             f"{name} ({one.why})"
