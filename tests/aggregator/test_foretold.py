@@ -145,13 +145,13 @@ async def _measured(client: Client) -> None:
     async with asyncio.timeout(30):
         while True:
             standing = await client.subscriptions()
-            rates = [(one.pulls_an_hour, one.predicted_an_hour, one.delivered) for one in standing]
+            rates = [(one.pulls_an_hour, one.predicted_pulls_an_hour, one.delivered) for one in standing]
             if all(rate is not None for rates in rates for rate in rates):
                 break
             await asyncio.sleep(0.25)
     [shown] = [row for row in await client.query("SHOW SUBSCRIPTIONS") if row["name"] == "ab"]
     assert shown["pulls_an_hour"] > 0
-    assert shown["predicted_an_hour"] > 0
+    assert shown["predicted_pulls_an_hour"] > 0
     assert 0.0 < shown["delivered"] <= 1.0
     # The item began without statistics, so by now it is foretold from what was pulled.
     sql = "EXPLAIN SUBSCRIBE SELECT SUM(price) FROM fresh WITHIN 1 FIDELITY 90%"

@@ -151,7 +151,7 @@ class Subscription(msgspec.Struct, frozen=True):
     host: Literal["node", "spark", "network"]
     pulls: Whole | None
     pulls_an_hour: float | None
-    predicted_an_hour: float | None
+    predicted_pulls_an_hour: float | None
     delivered: float | None
     notifications: Whole
     subscribers: Whole

@@ -31,7 +31,7 @@ def described(node: Node, one: Registration) -> Subscription:
         host=one.host.value,
         pulls=None if pulling is None else pulling.pulls,
         pulls_an_hour=None if pulling is None else pulling.an_hour,
-        predicted_an_hour=None if pulling is None else pulling.predicted_an_hour,
+        predicted_pulls_an_hour=None if pulling is None else pulling.predicted_an_hour,
         delivered=None if pulling is None else pulling.delivered,
         notifications=_notified(node, one),
         subscribers=node.lanes[one.host].subscribers(one.number) if one.host in node.lanes else 0,

@@ -36,7 +36,7 @@ _SUBSCRIPTION = pa.schema(
         ("host", pa.string()),
         ("pulls", pa.int64()),
         ("pulls_an_hour", pa.float64()),
-        ("predicted_an_hour", pa.float64()),
+        ("predicted_pulls_an_hour", pa.float64()),
         ("delivered", pa.float64()),
         ("epoch", pa.int64()),
         ("predicted", pa.float64()),
