@@ -1,5 +1,6 @@
 """Questions, labels and fills of a node, one event after the other."""
 
+import math
 from typing import Any
 
 import pytest
@@ -29,7 +30,7 @@ from slackwater.lab.workload import TABLE
 from slackwater.log import Registered
 from slackwater.processing.queries import plain_query, query_of
 from slackwater.server.events import Blocked, Tick, Writable
-from slackwater.server.questions import MOST_QUESTIONS
+from slackwater.server.questions import MOST_QUESTIONS, Questions
 from slackwater.server.rules import Rules
 
 CACHE = "CACHE desk OF items LIMIT 50"
@@ -213,6 +214,19 @@ NONSENSE: tuple[Any, ...] = (
     [[["price", "categories", [], False]]],
     [[["price", "missing"], ["price", "missing"]]],
     [[[5, "missing"]]],
+    [[["price", "categories", [None], False]]],
+    [[["price", "categories", [None, 1.0], False]]],
+    [[["price", "categories", [b"1"], False]]],
+    [[["price", "categories", [math.nan], False]]],
+    [[["price", "categories", [math.inf, 1.0], True]]],
+    [[["price", "categories", [1.0], 1]]],
+    [[["price", "categories", [1.0], None]]],
+    [[["price", "categories", "12", False]]],
+    [[["price", "interval", b"1", None, False, False]]],
+    [[["price", "interval", -math.inf, 1.0, False, False]]],
+    [[["price", "interval", 1.0, math.nan, False, False]]],
+    [[["price", "interval", 1.0, 2.0, 0, "no"]]],
+    [[["price", "interval", 1.0, 2.0, None, False]]],
 )
 
 
@@ -223,10 +237,30 @@ def test_strange_regions_are_refused_and_nothing_else_happens(region: Any) -> No
     (frame,) = desk.frames()
     (fact,) = frame.facts
     assert isinstance(fact, Unanswered)
+    desk.say(Ask(2, "items", region, after=desk.end + 1))
+    assert desk.frames() == [], "it waits for its position, and is looked at while the log is followed"
+    desk.change((1, 10.0))
+    (frame,) = desk.frames()
+    assert isinstance(frame.facts[-1], Unanswered)
     desk.say(GiveUp(desk.number, 0, region))
     desk.say(Report((Counted("items", region, 1),)))
     assert desk.asked == []
+    assert desk.state is not None
+    assert not desk.state.questions.asked, "nothing of it is planned for"
     desk.do(Tick())
+
+
+def test_a_question_that_cannot_be_worked_out_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = Desk()
+
+    def broken(*_: object) -> None:
+        raise TypeError("nobody thought of this")
+
+    monkeypatch.setattr(Questions, "_note", broken)
+    desk.say(Ask(1, "items", plain_region(between(1, 2)), after=desk.end + 1))
+    desk.change((1, 10.0))
+    (frame,) = desk.frames()
+    assert isinstance(frame.facts[-1], Unanswered)
 
 
 def test_strangers_have_limits() -> None:

@@ -12,6 +12,7 @@ Contract
     5. A client without room (`GiveUp`) gets labels that push no more than what it keeps, by way of the log.
 """
 
+import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -31,6 +32,8 @@ from slackwater.server.queries import Kept
 from slackwater.server.rules import Rules
 from slackwater.server.session import Session
 from slackwater.server.subscriptions import Subscriptions
+
+_report = logging.getLogger("slackwater.server")
 
 MOST_QUESTIONS = 1_000
 """Questions of one session that wait."""
@@ -117,7 +120,16 @@ class Questions:
 
     def answering(self, session: Session) -> Callable[[Ask], Fact]:
         """What answers the questions of a session."""
-        return lambda ask: self._answer(session, ask)
+
+        def answer(ask: Ask) -> Fact:
+            try:
+                return self._answer(session, ask)
+            except Exception:
+                # Questions are answered between the steps of the log: one of them must not end who follows it.
+                _report.exception("question %d of session %s could not be answered", ask.ref, session.identity)
+                return Unanswered(ask.ref, "this node could not work out the answer; ask in another way")
+
+        return answer
 
     def _answer(self, session: Session, ask: Ask) -> Fact:
         region = self._region(ask.table, ask.region)
@@ -155,6 +167,10 @@ class Questions:
             return region, None
 
     # What is remembered.
+
+    def forget(self, kept: Kept) -> None:
+        """Remember no more of what a cache was asked so far."""
+        self.asked.pop(kept.number, None)
 
     def caches(self) -> list[tuple[Kept, CacheText]]:
         """The caches that clients keep, and what they are called."""
