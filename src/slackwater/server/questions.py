@@ -35,8 +35,6 @@ from slackwater.server.subscriptions import Subscriptions
 
 _report = logging.getLogger("slackwater.server")
 
-MOST_QUESTIONS = 1_000
-"""Questions of one session that wait."""
 MOST_REMEMBERED = 5_000
 """Questions of one cache that are remembered for planning."""
 MOST_WRITTEN = 4_096
@@ -71,9 +69,8 @@ class Questions:
     # What clients say.
 
     def ask(self, session: Session, message: Ask) -> None:
-        """Answer with the next frame."""
-        if len(session.questions) < MOST_QUESTIONS or message.ref in session.questions:
-            session.questions[message.ref] = message
+        """Answer with one of the next frames; what there is no room for is asked again by whoever wants it."""
+        if session.wait(message):
             self._desk.touched[session.connection] = session
             if message.after > self._desk.position:
                 self._early[session.connection] = session
@@ -81,10 +78,11 @@ class Questions:
     def reached(self) -> None:
         """The node has come further: look at the questions that wait for that."""
         for connection, session in list(self._early.items()):
-            if any(ask.after > self._desk.position for ask in session.questions.values()):
-                continue
-            del self._early[connection]
-            self._desk.touched[connection] = session
+            early = sum(ask.after > self._desk.position for ask in session.questions.values())
+            if early < len(session.questions):
+                self._desk.touched[connection] = session
+            if not early:
+                del self._early[connection]
 
     def leave(self, session: Session) -> None:
         """A session is over."""
@@ -147,11 +145,15 @@ class Questions:
             rows = self._engine.select(ask.table, wanted)
         except SlackwaterError as error:
             return Unanswered(ask.ref, str(error))
-        if rows.num_rows > self._rules.most_rows or rows.nbytes > self._rules.most_bytes:
-            return Unanswered(ask.ref, f"{rows.num_rows} rows are more than one answer can carry; ask for fewer")
+        too_many = Unanswered(ask.ref, f"{rows.num_rows} rows are more than one answer can carry; ask for fewer")
+        most = min(self._rules.most_rows, self._rules.most_answered)
+        if rows.num_rows > most or rows.nbytes > self._rules.most_bytes:
+            return too_many
         names = tuple(column.name for column in schema.columns)
         pairs = list(zip(projected(rows, schema.key), projected(rows, names), strict=True))
         data, digest = encode_rows(pairs, session.encoding)
+        if memoryview(data).nbytes > self._rules.most_bytes:
+            return too_many
         return Reply(ask.ref, epoch, data, len(pairs), digest)
 
     def remainder(self, session: Session, ask: Ask, region: Region) -> tuple[Region, int | None]:
