@@ -31,7 +31,7 @@ from slackwater.lab.workload import TABLE
 from slackwater.log import Registered
 from slackwater.processing.queries import plain_query, query_of
 from slackwater.server.events import Blocked, Tick, Writable
-from slackwater.server.questions import Questions
+from slackwater.server.questions import MOST_BOXES, Questions
 from slackwater.server.rules import Rules
 from slackwater.server.session import MOST_ASKED, MOST_QUESTIONS
 
@@ -343,3 +343,25 @@ def test_questions_that_wait_for_ever_take_little_room_and_hold_nobody_up() -> N
     desk.change((1, 10.0))
     (frame,) = desk.frames()
     assert isinstance(frame.facts[-1], Reply), "the others wait, and this one need not"
+
+
+def many(boxes: int) -> Region:
+    return Region(tuple(Box.of(Side("price", Interval(nth, nth + 0.5))) for nth in range(boxes)))
+
+
+def test_regions_of_many_boxes_are_not_compared_box_by_box() -> None:
+    desk = Desk()
+    (fact,) = desk.ask(many(MOST_BOXES + 1)).facts
+    assert isinstance(fact, Unanswered)
+    desk.label(many(200), 1)
+    desk.take()
+    (fact,) = desk.ask(many(100), label=desk.number).facts
+    assert isinstance(fact, Reply)
+    assert (fact.epoch, keys(fact)) == (1, [])
+    (fact,) = desk.ask(many(101), label=desk.number).facts
+    assert isinstance(fact, Reply)
+    assert (fact.epoch, keys(fact)) == (None, [*range(9)]), "all rows where the rest is too much work"
+    desk.say(GiveUp(desk.number, 1, plain_region(many(101))))
+    (record,) = desk.asked
+    assert isinstance(record, Registered)
+    assert query_of(record.query or []).region.empty

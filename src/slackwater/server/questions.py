@@ -21,7 +21,7 @@ from slackwater.core.errors import AlgebraError, SlackwaterError
 from slackwater.core.labels import CacheText, cache_text
 from slackwater.core.plain_region import region_of
 from slackwater.core.query import Selection
-from slackwater.core.region import Region
+from slackwater.core.region import NOTHING, Region
 from slackwater.dissemination.encoding import encode_rows
 from slackwater.dissemination.messages import Ask, Fact, GiveUp, Reply, Report, Unanswered, WireRegion
 from slackwater.log.records import Registered
@@ -35,6 +35,10 @@ from slackwater.server.subscriptions import Subscriptions
 
 _report = logging.getLogger("slackwater.server")
 
+MOST_BOXES = 512
+"""Boxes of a region that a client speaks of; clients ask in another way for more."""
+MOST_PAIRS = 20_000
+"""Pairs of boxes, of a region and of a label, that are compared: it is done while everybody else waits."""
 MOST_REMEMBERED = 5_000
 """Questions of one cache that are remembered for planning."""
 MOST_WRITTEN = 4_096
@@ -108,9 +112,9 @@ class Questions:
         if cache_text(kept.text) is None or not isinstance(kept.query, Selection) or region is None:
             return
         try:
-            region = kept.query.region.intersect(region)
+            region = kept.query.region.intersect(region) if _comparable(kept.query.region, region) else NOTHING
         except AlgebraError:
-            region = Region(())
+            region = NOTHING
         if region != kept.query.region:
             self._desk.append.append(relabelled(kept, region))
 
@@ -163,6 +167,8 @@ class Questions:
             return region, None
         if cache_text(kept.text) is None or not isinstance(kept.query, Selection) or kept.query.table != ask.table:
             return region, None
+        if not _comparable(region, kept.query.region):
+            return region, None
         try:
             return region.subtract(kept.query.region), kept.epoch
         except AlgebraError:
@@ -189,6 +195,8 @@ class Questions:
 
     def _region(self, table: str, plain: WireRegion) -> Region | None:
         """A region as a stranger wrote it; None where it is none of this table."""
+        if len(plain) > MOST_BOXES:
+            return None
         try:
             region = region_of(plain)
             check_query(Selection(table, (), region), self._engine.schema(table))
@@ -206,6 +214,10 @@ class Questions:
             asked = self.asked[kept.number] = Asked()
         asked.recent.append((region, times))
         asked.since += times
+
+
+def _comparable(a: Region, b: Region) -> bool:
+    return len(a.boxes) * len(b.boxes) <= MOST_PAIRS
 
 
 def relabelled(kept: Kept, region: Region, columns: tuple[str, ...] | None = None) -> Registered:
