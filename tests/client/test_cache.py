@@ -11,13 +11,16 @@ import pytest
 
 import slackwater
 from slackwater.client import Answer, Client
+from slackwater.client.cache.settings import Cache
 from slackwater.client.cache.table import CachedTable
+from slackwater.client.events import Tick
+from slackwater.client.planned import Network
 from slackwater.core.errors import SlackwaterError, SqlError
 from slackwater.core.extent import Interval
 from slackwater.core.labels import Labels, labels_line
 from slackwater.core.region import EVERYTHING, Box, Region, Side
 from slackwater.core.types import Position
-from slackwater.dissemination.transports.base import Unreachable
+from slackwater.dissemination.transports.base import Connection, Limits, TransportError, Unreachable
 from slackwater.lab.live_caches import Loaded, Replayed, load, replay
 from slackwater.server.process import ServerProcess
 
@@ -339,3 +342,22 @@ def test_messages_of_fifty_clients_are_what_the_plan_says(tmp_path: Path) -> Non
 @pytest.mark.timeout(3600)
 def test_twenty_thousand_answers_of_fifty_clients_are_right(tmp_path: Path) -> None:
     loaded(tmp_path, 20_000, 50)
+
+
+async def test_what_another_session_of_the_same_log_delivered_counts_as_seen() -> None:
+    class Nobody:
+        async def dial(self, address: str, limits: Limits) -> Connection:
+            raise TransportError("nobody is there")
+
+    async with Client("http://127.0.0.1:1", transport=Nobody(), cache=Cache()) as client:
+        lane = client._lane("spark")
+        lane.state.as_of = 40
+        lane.tell(Tick())
+        assert client.cache.state.seen == 40
+        client._network = Network(client._addresses, (Nobody(), Nobody()), client._requests, client._elsewhere)
+        client._network.saw = client._saw
+        for nodes, position in (((), 50), (("http://127.0.0.1:2",), 60)):
+            part = client._network.session(nodes)
+            part.state.as_of = position
+            part.tell(Tick())
+        assert client.cache.state.seen == 50, "an aggregator has positions of its own"

@@ -1,5 +1,7 @@
 """Questions, labels and fills of a node, one event after the other."""
 
+import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -29,8 +31,9 @@ from slackwater.lab.workload import TABLE
 from slackwater.log import Registered
 from slackwater.processing.queries import plain_query, query_of
 from slackwater.server.events import Blocked, Tick, Writable
-from slackwater.server.questions import MOST_QUESTIONS
+from slackwater.server.questions import MOST_BOXES, Questions
 from slackwater.server.rules import Rules
+from slackwater.server.session import MOST_ASKED, MOST_QUESTIONS
 
 CACHE = "CACHE desk OF items LIMIT 50"
 COLUMNS = tuple(column.name for column in TABLE.columns)
@@ -214,6 +217,19 @@ NONSENSE: tuple[Any, ...] = (
     [[["price", "categories", [], False]]],
     [[["price", "missing"], ["price", "missing"]]],
     [[[5, "missing"]]],
+    [[["price", "categories", [None], False]]],
+    [[["price", "categories", [None, 1.0], False]]],
+    [[["price", "categories", [b"1"], False]]],
+    [[["price", "categories", [math.nan], False]]],
+    [[["price", "categories", [math.inf, 1.0], True]]],
+    [[["price", "categories", [1.0], 1]]],
+    [[["price", "categories", [1.0], None]]],
+    [[["price", "categories", "12", False]]],
+    [[["price", "interval", b"1", None, False, False]]],
+    [[["price", "interval", -math.inf, 1.0, False, False]]],
+    [[["price", "interval", 1.0, math.nan, False, False]]],
+    [[["price", "interval", 1.0, 2.0, 0, "no"]]],
+    [[["price", "interval", 1.0, 2.0, None, False]]],
 )
 
 
@@ -224,10 +240,30 @@ def test_strange_regions_are_refused_and_nothing_else_happens(region: Any) -> No
     (frame,) = desk.frames()
     (fact,) = frame.facts
     assert isinstance(fact, Unanswered)
+    desk.say(Ask(2, "items", region, after=desk.end + 1))
+    assert desk.frames() == [], "it waits for its position, and is looked at while the log is followed"
+    desk.change((1, 10.0))
+    (frame,) = desk.frames()
+    assert isinstance(frame.facts[-1], Unanswered)
     desk.say(GiveUp(desk.number, 0, region))
     desk.say(Report((Counted("items", region, 1),)))
     assert desk.asked == []
+    assert desk.state is not None
+    assert not desk.state.questions.asked, "nothing of it is planned for"
     desk.do(Tick())
+
+
+def test_a_question_that_cannot_be_worked_out_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = Desk()
+
+    def broken(*_: object) -> None:
+        raise TypeError("nobody thought of this")
+
+    monkeypatch.setattr(Questions, "_note", broken)
+    desk.say(Ask(1, "items", plain_region(between(1, 2)), after=desk.end + 1))
+    desk.change((1, 10.0))
+    (frame,) = desk.frames()
+    assert isinstance(frame.facts[-1], Unanswered)
 
 
 def test_strangers_have_limits() -> None:
@@ -241,6 +277,94 @@ def test_strangers_have_limits() -> None:
     assert isinstance(frame.facts[0], Unanswered)
     desk.do(Blocked(1))
     for ref in range(MOST_QUESTIONS + 10):
-        desk.say(Ask(ref, "items", []))
+        desk.say(Ask(ref, "items", plain_region(between(0, 2))))
     assert desk.state is not None
     assert len(desk.state.sessions[1].questions) == MOST_QUESTIONS
+    (fact,) = Desk(replace(WIDE, most_answered=8)).ask(EVERYTHING).facts
+    assert isinstance(fact, Unanswered), "a question has a limit of its own"
+
+
+def carried(frame: Frame) -> int:
+    return sum(len(bytes(fact.rows)) for fact in frame.facts if isinstance(fact, Reply | Snapshot))
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_answers_that_are_too_much_for_one_frame_come_with_the_next_ones(lost: bool) -> None:
+    one = carried(Desk().ask(EVERYTHING))
+    desk = Desk(replace(WIDE, most_bytes=3 * one))
+    assert desk.state is not None
+    before = desk.state.sessions[1].sequence
+    desk.do(Blocked(1))
+    for ref in range(10):
+        desk.say(Ask(ref, "items", plain_region(EVERYTHING)))
+    desk.do(Writable(1))
+    frames = desk.frames()
+    assert len(frames) == 1, "others have their turn"
+    while desk.state.next_tick() == desk.now:
+        desk.do(Tick())
+        frames += desk.frames()
+    assert [fact.ref for frame in frames for fact in frame.facts if isinstance(fact, Reply)] == [*range(10)]
+    if lost:
+        desk.say(Ack(before, 300, missing=True))
+        frames = desk.frames()
+        while desk.state.next_tick() == desk.now:
+            desk.do(Tick())
+            frames += desk.frames()
+        assert {fact.ref for frame in frames for fact in frame.facts if isinstance(fact, Reply)} == {*range(10)}
+    assert max(carried(frame) for frame in frames) <= 3 * one
+    assert not desk.state.sessions[1].questions
+
+
+def test_an_answer_does_not_go_with_a_snapshot_that_fills_the_frame() -> None:
+    alone = carried(Desk().ask(between(0, 7)))
+    desk = Desk(replace(WIDE, most_bytes=2 * alone + 10))
+    desk.do(Blocked(1))
+    desk.say(Ask(1, "items", plain_region(between(0, 7))))
+    desk.label(between(0, 100), 1)
+    desk.label(between(0, 101), 2)
+    desk.do(Writable(1))
+    desk.do(Tick())
+    first, second = desk.frames()
+    assert [type(fact) for fact in first.facts] == [Subscribed, Snapshot]
+    assert [type(fact) for fact in second.facts] == [Reply]
+
+
+def test_questions_that_wait_for_ever_take_little_room_and_hold_nobody_up() -> None:
+    desk = Desk()
+    assert desk.state is not None
+    session = desk.state.sessions[1]
+    long = [[["grade", "categories", [f"{nth:01000}" for nth in range(100)], False]]]
+    for ref in range(50):
+        desk.say(Ask(ref, "items", long, after=2**62))
+    waiting = len(session.questions)
+    assert 0 < waiting <= MOST_ASKED // 100_000
+    desk.say(Ask(0, "items", long, after=2**62))
+    assert len(session.questions) == waiting, "said again it is one question still"
+    desk.say(Ask(99, "items", plain_region(EVERYTHING), after=desk.end + 1))
+    desk.change((1, 10.0))
+    (frame,) = desk.frames()
+    assert isinstance(frame.facts[-1], Reply), "the others wait, and this one need not"
+
+
+def many(boxes: int) -> Region:
+    return Region(tuple(Box.of(Side("price", Interval(nth, nth + 0.5))) for nth in range(boxes)))
+
+
+def test_regions_of_many_boxes_are_not_compared_box_by_box() -> None:
+    desk = Desk()
+    (fact,) = desk.ask(many(MOST_BOXES + 1)).facts
+    assert isinstance(fact, Unanswered)
+    desk.label(many(200), 1)
+    desk.take()
+    (fact,) = desk.ask(many(100), label=desk.number).facts
+    assert isinstance(fact, Reply)
+    assert (fact.epoch, keys(fact)) == (1, [])
+    (fact,) = desk.ask(many(101), label=desk.number).facts
+    assert isinstance(fact, Reply)
+    assert (fact.epoch, keys(fact)) == (None, [*range(9)]), "all rows where the rest is too much work"
+    desk.say(GiveUp(desk.number, 1, plain_region(many(101))))
+    (record,) = desk.asked
+    assert isinstance(record, Registered)
+    query = query_of(record.query or [])
+    assert isinstance(query, Selection)
+    assert query.region.empty

@@ -116,7 +116,13 @@ class Client:
             session = self._sessions[host] = Session(
                 self._addresses, self._carrier(), random.random, lane=host, elsewhere=self._elsewhere
             )
+            session.moved = self._saw
         return session
+
+    def _saw(self, position: int) -> None:
+        """Something as of this position of the node's log was delivered: the cache answers as of no earlier one."""
+        if self._desk is not None:
+            self._desk.saw(position)
 
     def _with_cache(self, cache: Cache) -> "CacheDesk":
         """The session of the node's lane, with a cache; it is the first to be asked for everything."""
@@ -159,6 +165,7 @@ class Client:
                 direct = self._transport or WebSocketTransport(self._token)
                 carriers = (self._carrier(), direct)
                 self._network = Network(self._addresses, carriers, self._requests, self._elsewhere)
+                self._network.saw = self._saw
             self._network.adopt(subscription)
         else:
             self._lane(host).adopt(subscription)

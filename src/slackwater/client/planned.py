@@ -48,6 +48,8 @@ class Network:
         self._carrier, self._direct = carriers
         self._rest = rest
         self._back = back
+        self.saw: Callable[[int], None] = lambda position: None
+        """Is told how far the node's own log was delivered; aggregators have positions of their own."""
         self._plans: Session | None = None
         self._sessions: dict[tuple[str, ...], Session] = {}
         self._sums: dict[int, PlannedSum] = {}
@@ -86,6 +88,8 @@ class Network:
         if nodes not in self._sessions:
             where, lane = (addresses(nodes), None) if nodes else (self._here, "node")
             self._sessions[nodes] = self._session(where, lane, nodes)
+            if not nodes:
+                self._sessions[nodes].moved = self.saw
         return self._sessions[nodes]
 
     def unneeded(self, nodes: tuple[str, ...]) -> None:

@@ -95,6 +95,8 @@ class Session:
         self._heard = heard
         self.replied: Callable[[Answered | Unanswerable], None] = lambda instruction: None
         """Is told what became of questions, at once."""
+        self.moved: Callable[[int], None] = lambda position: None
+        """Is told the position as of which the node speaks, after each event."""
         self._loop = asyncio.get_running_loop()
         self._refs = itertools.count(1)
         self._turn = itertools.cycle(addresses)
@@ -208,6 +210,8 @@ class Session:
             if not isinstance(event, Received):
                 raise
             self._handle(Lost(str(error)))
+        if self._state.as_of is not None:
+            self.moved(self._state.as_of)
         if self._heard is not None:
             self._heard(told)
         for ref in list(self._watched):

@@ -8,10 +8,12 @@ Sets are written in order: equal regions are equal bytes.
 [[['price', 'interval', 6, 10, True, True]]]
 """
 
+import math
 from typing import Any
 
 from slackwater.core.extent import Categories, Extent, Interval, Missing
 from slackwater.core.region import Box, Region, Side
+from slackwater.core.types import Scalar
 
 
 def plain_region(region: Region) -> list[Any]:
@@ -20,7 +22,10 @@ def plain_region(region: Region) -> list[Any]:
 
 
 def region_of(plain: list[Any]) -> Region:
-    """The region that such lists were made of."""
+    """The region that such lists were made of; a ValueError or TypeError where they were made of none.
+
+    Anybody may have written them, so every value is looked at: what is let in here is put in order and shown later.
+    """
     return Region(tuple(Box(tuple(Side(name, extent_of(rest)) for name, *rest in box)) for box in plain))
 
 
@@ -38,10 +43,19 @@ def plain_extent(extent: Extent) -> list[Any]:
 def extent_of(plain: list[Any]) -> Extent:
     """The extent that such lists were made of."""
     match plain:
-        case ["interval", low, high, low_open, high_open]:
+        case ["interval", low, high, bool(low_open), bool(high_open)]:
+            low, high = (None if end is None else _scalar(end) for end in (low, high))
             return Interval(low, high, low_open, high_open)
-        case ["categories", values, complement]:
-            return Categories(frozenset(values), complement)
+        case ["categories", list(values), bool(complement)]:
+            return Categories(frozenset(_scalar(value) for value in values), complement)
         case ["missing"]:
             return Missing()
-    raise ValueError(f"{plain[0]} is no kind of extent")
+    raise ValueError(
+        f"an interval, categories or missing was expected, with what belongs to it, not {repr(plain)[:200]}"
+    )
+
+
+def _scalar(value: object) -> Scalar:
+    if isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    raise ValueError(f"a boolean, a finite number or a text was expected, not {repr(value)[:200]}")

@@ -12,6 +12,7 @@ Mathematics
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import TypeAlias
 
 from slackwater.core.errors import AlgebraError
@@ -150,7 +151,9 @@ class Region:
 
     def intersect(self, other: "Region") -> "Region":
         """What lies in both."""
-        return Region(tuple(part for a in self.boxes for b in other.boxes for part in a.intersect(b)))
+        parts = (part for a in self.boxes for b in other.boxes for part in a.intersect(b))
+        # One more than there may be is enough to be refused.
+        return Region(tuple(islice(parts, MOST_BOXES + 1)))
 
     def subtract(self, other: "Region") -> "Region":
         """What lies in this region and not in the other."""

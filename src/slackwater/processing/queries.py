@@ -89,10 +89,12 @@ def _sort(kind: DataType) -> str:
     return {DataType.TEXT: "text", DataType.BOOLEAN: "boolean"}.get(kind, "number")
 
 
-def _sort_of(constant: Scalar) -> str:
+def _sort_of(constant: object) -> str:
     if isinstance(constant, bool):
         return "boolean"
-    return "text" if isinstance(constant, str) else "number"
+    if isinstance(constant, str):
+        return "text"
+    return "number" if isinstance(constant, int | float) else "unknown"
 
 
 def plain_schema(table: TableSchema) -> list[Any]:

@@ -85,6 +85,11 @@ class Labelling:
                     await self._look(kept, text)
                 except SlackwaterError as error:
                     _report.warning("labels of %s could not be made: %s", text, error)
+                except Exception:
+                    # Whatever a client has asked: the node goes on, and this cache keeps its labels until it has been
+                    # asked enough other things.
+                    _report.exception("labels of %s could not be made; what it was asked is forgotten", text)
+                    self._questions.forget(kept)
 
     async def _look(self, kept: Kept, text: CacheText) -> None:
         query, asked = kept.query, self._questions.asked.get(kept.number)

@@ -136,7 +136,8 @@ class Node:
         hosts |= {HostKind.NETWORK} if settings.network is not None else set()
         self.routing = Routing(self.engine, settings.placement, frozenset(hosts))
         lane = NodeLane(self.engine, self.routing)
-        self.sessions = Sessions(ServerState(settings.name, self.generation, settings.rules, lane), self._append)
+        asked = replace(settings.rules, most_answered=settings.limits.query_rows)
+        self.sessions = Sessions(ServerState(settings.name, self.generation, asked, lane), self._append)
         self.lanes = {HostKind.NODE: self.sessions}
         self.spark: SparkLane | None = None
         if settings.spark is not None:

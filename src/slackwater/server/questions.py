@@ -12,6 +12,7 @@ Contract
     5. A client without room (`GiveUp`) gets labels that push no more than what it keeps, by way of the log.
 """
 
+import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from slackwater.core.errors import AlgebraError, SlackwaterError
 from slackwater.core.labels import CacheText, cache_text
 from slackwater.core.plain_region import region_of
 from slackwater.core.query import Selection
-from slackwater.core.region import Region
+from slackwater.core.region import NOTHING, Region
 from slackwater.dissemination.encoding import encode_rows
 from slackwater.dissemination.messages import Ask, Fact, GiveUp, Reply, Report, Unanswered, WireRegion
 from slackwater.log.records import Registered
@@ -32,8 +33,12 @@ from slackwater.server.rules import Rules
 from slackwater.server.session import Session
 from slackwater.server.subscriptions import Subscriptions
 
-MOST_QUESTIONS = 1_000
-"""Questions of one session that wait."""
+_report = logging.getLogger("slackwater.server")
+
+MOST_BOXES = 512
+"""Boxes of a region that a client speaks of; clients ask in another way for more."""
+MOST_PAIRS = 20_000
+"""Pairs of boxes, of a region and of a label, that are compared: it is done while everybody else waits."""
 MOST_REMEMBERED = 5_000
 """Questions of one cache that are remembered for planning."""
 MOST_WRITTEN = 4_096
@@ -68,9 +73,8 @@ class Questions:
     # What clients say.
 
     def ask(self, session: Session, message: Ask) -> None:
-        """Answer with the next frame."""
-        if len(session.questions) < MOST_QUESTIONS or message.ref in session.questions:
-            session.questions[message.ref] = message
+        """Answer with one of the next frames; what there is no room for is asked again by whoever wants it."""
+        if session.wait(message):
             self._desk.touched[session.connection] = session
             if message.after > self._desk.position:
                 self._early[session.connection] = session
@@ -78,10 +82,11 @@ class Questions:
     def reached(self) -> None:
         """The node has come further: look at the questions that wait for that."""
         for connection, session in list(self._early.items()):
-            if any(ask.after > self._desk.position for ask in session.questions.values()):
-                continue
-            del self._early[connection]
-            self._desk.touched[connection] = session
+            early = sum(ask.after > self._desk.position for ask in session.questions.values())
+            if early < len(session.questions):
+                self._desk.touched[connection] = session
+            if not early:
+                del self._early[connection]
 
     def leave(self, session: Session) -> None:
         """A session is over."""
@@ -107,9 +112,9 @@ class Questions:
         if cache_text(kept.text) is None or not isinstance(kept.query, Selection) or region is None:
             return
         try:
-            region = kept.query.region.intersect(region)
+            region = kept.query.region.intersect(region) if _comparable(kept.query.region, region) else NOTHING
         except AlgebraError:
-            region = Region(())
+            region = NOTHING
         if region != kept.query.region:
             self._desk.append.append(relabelled(kept, region))
 
@@ -117,7 +122,16 @@ class Questions:
 
     def answering(self, session: Session) -> Callable[[Ask], Fact]:
         """What answers the questions of a session."""
-        return lambda ask: self._answer(session, ask)
+
+        def answer(ask: Ask) -> Fact:
+            try:
+                return self._answer(session, ask)
+            except Exception:
+                # Questions are answered between the steps of the log: one of them must not end who follows it.
+                _report.exception("question %d of session %s could not be answered", ask.ref, session.identity)
+                return Unanswered(ask.ref, "this node could not work out the answer; ask in another way")
+
+        return answer
 
     def _answer(self, session: Session, ask: Ask) -> Fact:
         region = self._region(ask.table, ask.region)
@@ -135,11 +149,15 @@ class Questions:
             rows = self._engine.select(ask.table, wanted)
         except SlackwaterError as error:
             return Unanswered(ask.ref, str(error))
-        if rows.num_rows > self._rules.most_rows or rows.nbytes > self._rules.most_bytes:
-            return Unanswered(ask.ref, f"{rows.num_rows} rows are more than one answer can carry; ask for fewer")
+        too_many = Unanswered(ask.ref, f"{rows.num_rows} rows are more than one answer can carry; ask for fewer")
+        most = min(self._rules.most_rows, self._rules.most_answered)
+        if rows.num_rows > most or rows.nbytes > self._rules.most_bytes:
+            return too_many
         names = tuple(column.name for column in schema.columns)
         pairs = list(zip(projected(rows, schema.key), projected(rows, names), strict=True))
         data, digest = encode_rows(pairs, session.encoding)
+        if memoryview(data).nbytes > self._rules.most_bytes:
+            return too_many
         return Reply(ask.ref, epoch, data, len(pairs), digest)
 
     def remainder(self, session: Session, ask: Ask, region: Region) -> tuple[Region, int | None]:
@@ -149,12 +167,18 @@ class Questions:
             return region, None
         if cache_text(kept.text) is None or not isinstance(kept.query, Selection) or kept.query.table != ask.table:
             return region, None
+        if not _comparable(region, kept.query.region):
+            return region, None
         try:
             return region.subtract(kept.query.region), kept.epoch
         except AlgebraError:
             return region, None
 
     # What is remembered.
+
+    def forget(self, kept: Kept) -> None:
+        """Remember no more of what a cache was asked so far."""
+        self.asked.pop(kept.number, None)
 
     def caches(self) -> list[tuple[Kept, CacheText]]:
         """The caches that clients keep, and what they are called."""
@@ -171,6 +195,8 @@ class Questions:
 
     def _region(self, table: str, plain: WireRegion) -> Region | None:
         """A region as a stranger wrote it; None where it is none of this table."""
+        if len(plain) > MOST_BOXES:
+            return None
         try:
             region = region_of(plain)
             check_query(Selection(table, (), region), self._engine.schema(table))
@@ -188,6 +214,10 @@ class Questions:
             asked = self.asked[kept.number] = Asked()
         asked.recent.append((region, times))
         asked.since += times
+
+
+def _comparable(a: Region, b: Region) -> bool:
+    return len(a.boxes) * len(b.boxes) <= MOST_PAIRS
 
 
 def relabelled(kept: Kept, region: Region, columns: tuple[str, ...] | None = None) -> Registered:

@@ -33,13 +33,15 @@ class Rules:
     most_registrations: int = 200_000
     """Of one principal, with or without anybody who listens."""
     most_bytes: int = 48 * 2**20
-    """Of the rows of all selections of a session, as they are first sent."""
+    """Of the rows of all selections of a session, as they are first sent; and of what one frame carries of rows."""
     most_statement: int = 65_536
     """Bytes of a statement."""
     most_held: int = 10_000
     """Facts held for one session; more than that is dropped and the whole state is sent instead."""
     most_rows: int = 1_000_000
     """Rows of the answer of one selection."""
+    most_answered: int = 100_000
+    """Rows of the answer to one question."""
     most_recent: int = 10_000
     """Keys of a selection whose last change is remembered, so that who comes back needs no snapshot."""
 

@@ -12,17 +12,26 @@ Design
 
     Questions wait for the next frame and are answered as of it, after all that is held: so the answer and everything
     pushed up to it are of one position. Answers are not kept; a frame that makes good for lost ones answers their
-    questions anew.
+    questions anew. What more answers there are than one frame can carry, or than are worked out in one go, waits for
+    the next frame.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+import msgspec
+
 from slackwater.dissemination.encoding import Encoding
-from slackwater.dissemination.messages import Ask, Fact, Frame, Subscribe, Unanswered, WireRow
+from slackwater.dissemination.messages import Ask, Fact, Frame, Reply, Snapshot, Subscribe, Unanswered, WireRow
 from slackwater.server.conflation import Facts
 from slackwater.server.events import Principal
 
+MOST_QUESTIONS = 256
+"""Questions of one session that wait."""
+MOST_ASKED = 512 * 1024
+"""Bytes of all questions of one session that wait; and of those that may have to be answered again."""
+MOST_BOXES_AT_ONCE = 512
+"""Boxes of the questions that are answered with one frame: others have their turn before the next."""
 MOST_ANSWERED_AGAIN = 64
 """Questions that are answered again when frames were lost; whoever asked more asks once more."""
 
@@ -63,6 +72,10 @@ class Session:
         """What is to be answered with the next frame."""
         self.answer: Callable[[Ask], Fact] = lambda ask: Unanswered(ask.ref, "this node answers no questions")
         """Gives the answer to a question as of where the node stands."""
+        self.most_bytes = 48 * 2**20
+        """Of the rows that one frame carries, if there is more to say than one answer."""
+        self._asked: dict[int, int] = {}
+        """Bytes of each question that waits, or whose answer may be lost."""
         self._answered: dict[int, tuple[int, Ask]] = {}
         """Questions whose answers may be lost, and the frames that carried them."""
         self.last_sent = now
@@ -92,6 +105,17 @@ class Session:
         if self._pending.count > self._most_held:
             self._pending.forget_answers()
             self._pending_whole = True
+
+    def wait(self, ask: Ask) -> bool:
+        """Have a question answered with one of the next frames, if there is room for it; said again, it is one."""
+        size = len(msgspec.msgpack.encode(ask))
+        others = sum(self._asked.get(ref, 0) for ref in self.questions if ref != ask.ref)
+        if len(self.questions) - (ask.ref in self.questions) >= MOST_QUESTIONS or others + size > MOST_ASKED:
+            return False
+        known = self.questions.keys() | self._answered.keys()
+        self._asked = {ref: self._asked.get(ref, 0) for ref in known} | {ask.ref: size}
+        self.questions[ask.ref] = ask
+        return True
 
     def certainly_knows(self, ref: int) -> bool:
         """Whether the client has acknowledged all that was said about a reference itself."""
@@ -164,12 +188,28 @@ class Session:
         self.sequence += 1
         self._pending, self._pending_whole, self._missing = Facts(), False, False
         self._remember(facts)
+        told = tuple(facts)
+        return self._frame(base, as_of, now, (*told, *self._answers(asked, told)))
+
+    def _answers(self, asked: Iterable[Ask], told: Iterable[Fact]) -> Iterator[Fact]:
+        """Answers to questions, as many as the frame that tells all this has room for."""
+        bytes_left = self.most_bytes - sum(memoryview(fact.rows).nbytes for fact in told if isinstance(fact, Snapshot))
+        boxes_left, empty = MOST_BOXES_AT_ONCE, bytes_left == self.most_bytes
         for ask in asked:
+            if not empty and (bytes_left <= 0 or boxes_left < len(ask.region)):
+                break
+            answer = self.answer(ask)
+            size = memoryview(answer.rows).nbytes if isinstance(answer, Reply) else 0
+            if not empty and size > bytes_left:
+                break
+            bytes_left, boxes_left, empty = bytes_left - size, boxes_left - len(ask.region), False
             del self.questions[ask.ref]
             self._answered[ask.ref] = (self.sequence, ask)
-        while len(self._answered) > MOST_ANSWERED_AGAIN:
-            del self._answered[next(iter(self._answered))]
-        return self._frame(base, as_of, now, (*facts, *(self.answer(ask) for ask in asked)))
+            yield answer
+        sizes = {ref: self._asked.get(ref, 0) for ref in self._answered}
+        while len(sizes) > MOST_ANSWERED_AGAIN or sum(sizes.values()) > MOST_ASKED:
+            oldest = next(iter(sizes))
+            del sizes[oldest], self._answered[oldest]
 
     def _frame(self, base: int, as_of: int, now: int, facts: tuple[Fact, ...]) -> Frame:
         self.last_sent = now

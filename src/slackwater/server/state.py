@@ -144,6 +144,13 @@ class ServerState:
             if self._doubt is not None:
                 frame = msgspec.structs.replace(frame, doubt=self._doubt)
             self._out.append(Send(session.connection, frame))
+            if any(ask.after <= self.position for ask in session.questions.values()):
+                # There was no room for all answers; others have their turn before the next.
+                self._timers.at(now, partial(self._touch, session.connection))
+
+    def _touch(self, connection: int, _: int) -> None:
+        if connection in self.sessions:
+            self.subscriptions.touched[connection] = self.sessions[connection]
 
     def _applied(self, event: Applied, now: int) -> None:
         desk = self.subscriptions
@@ -169,7 +176,7 @@ class ServerState:
         session = self.sessions[event.connection] = self.session_class(
             event.connection, identity, event.principal, event.encoding, self.rules.most_held, now
         )
-        session.answer = self.questions.answering(session)
+        session.answer, session.most_bytes = self.questions.answering(session), self.rules.most_bytes
         self._timers.at(now + self.rules.heartbeat, partial(self._due, event.connection))
 
     def _received(self, session: Session, event: Received, now: int) -> None:

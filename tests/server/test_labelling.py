@@ -1,0 +1,45 @@
+"""The planner beside a node, with as much of a node as it looks at."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.server.test_questions import Desk, between
+
+from slackwater.core.plain_region import plain_region
+from slackwater.dissemination.messages import Counted, Report
+from slackwater.server import labelling
+from slackwater.server.labelling import Labelling, LabellingRules
+
+
+def planner(desk: Desk, **rules: Any) -> Labelling:
+    node: Any = SimpleNamespace(engine=desk.engine, sessions=SimpleNamespace(state=desk.state), writable=True)
+    return Labelling(node, LabellingRules(**rules))
+
+
+async def test_a_cache_whose_labels_cannot_be_made_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    desk, tries = Desk(), 0
+    assert desk.state is not None
+
+    def broken(*_: object) -> None:
+        nonlocal tries
+        tries += 1
+        raise TypeError("nobody thought of this")
+
+    monkeypatch.setattr(labelling, "label", broken)
+    monkeypatch.setattr(labelling, "LOOK_SECONDS", 0.001)
+    one = planner(desk, every=5)
+    desk.say(Report((Counted("items", plain_region(between(1, 2)), 9),)))
+    task = asyncio.create_task(one.run())
+    try:
+        while not tries:
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.05)
+        assert not task.done()
+        assert tries == 1
+        assert desk.number not in desk.state.questions.asked
+    finally:
+        task.cancel()
