@@ -1,6 +1,7 @@
 """The planner beside a node, with as much of a node as it looks at."""
 
 import asyncio
+from collections import deque
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +10,7 @@ from tests.server.test_questions import Desk, between
 
 from slackwater.core.plain_region import plain_region
 from slackwater.dissemination.messages import Counted, Report
+from slackwater.log import TableDropped
 from slackwater.server import labelling
 from slackwater.server.labelling import Labelling, LabellingRules
 
@@ -43,3 +45,15 @@ async def test_a_cache_whose_labels_cannot_be_made_is_left_alone(
         assert desk.number not in desk.state.questions.asked
     finally:
         task.cancel()
+
+
+async def test_changes_of_a_table_that_was_dropped_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = Desk()
+    monkeypatch.setattr(labelling, "LOOK_SECONDS", 0.001)
+    one = planner(desk, every=1_000)
+    one._changes["items"], one._remembered["items"] = deque(), 0
+    desk.append(TableDropped("items"))
+    task = asyncio.create_task(one.run())
+    await asyncio.sleep(0.05)
+    task.cancel()
+    assert not one._changes

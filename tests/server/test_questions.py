@@ -31,7 +31,7 @@ from slackwater.lab.workload import TABLE
 from slackwater.log import Registered
 from slackwater.processing.queries import plain_query, query_of
 from slackwater.server.events import Blocked, Tick, Writable
-from slackwater.server.questions import MOST_BOXES, Questions
+from slackwater.server.questions import MOST_BOXES, MOST_CHARACTERS, Questions
 from slackwater.server.rules import Rules
 from slackwater.server.session import MOST_ASKED, MOST_QUESTIONS
 
@@ -368,3 +368,30 @@ def test_regions_of_many_boxes_are_not_compared_box_by_box() -> None:
     query = query_of(record.query or [])
     assert isinstance(query, Selection)
     assert query.region.empty
+
+
+def test_a_plan_is_given_up_once_however_often_that_is_said() -> None:
+    desk = Desk()
+    desk.label(between(2, 6), 1)
+    desk.take()
+    halves = Region((*between(2, 4), Box.of(Side("price", Interval(4, 6, low_open=True)))))
+    desk.say(GiveUp(desk.number, 1, plain_region(halves)))
+    assert desk.asked == [], "the same rows in other boxes"
+    for high in (5, 4, 3):
+        desk.say(GiveUp(desk.number, 1, plain_region(between(2, high))))
+    assert len(desk.asked) == 1
+    desk.wait(WIDE.append_again)
+    desk.open(2)
+    desk.say(GiveUp(desk.number, 1, plain_region(between(2, 3))))
+    assert len(desk.asked) == 2, "the log may have lost it"
+
+
+def test_what_is_remembered_has_a_budget_of_characters() -> None:
+    desk = Desk()
+    assert desk.state is not None
+    long = plain_region(Region(tuple(Box.of(Side("price", Interval(n, n + 0.5))) for n in range(100))))
+    for _ in range(200):
+        desk.say(Report((Counted("items", long, 1),)))
+    asked = desk.state.questions.asked[desk.number]
+    assert 0 < sum(len(str(region)) for region, _ in asked.recent) <= MOST_CHARACTERS
+    assert asked.since == 200

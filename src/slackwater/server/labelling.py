@@ -80,6 +80,9 @@ class Labelling:
         """Look after the labels of all caches, until cancelled."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
+            for table in self._changes.keys() - self._node.engine.host.tables:
+                # It was dropped.
+                del self._changes[table], self._remembered[table]
             for kept, text in self._questions.caches():
                 try:
                     await self._look(kept, text)

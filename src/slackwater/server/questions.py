@@ -43,6 +43,8 @@ MOST_REMEMBERED = 5_000
 """Questions of one cache that are remembered for planning."""
 MOST_WRITTEN = 4_096
 """Characters that a region takes to be written, if it is to be remembered."""
+MOST_CHARACTERS = 256 * 1024
+"""Characters of all regions that are remembered of one cache."""
 MOST_COUNTED = 1_000_000
 """Times that one entry of a report may count for: a client cannot drown out its own past for ever."""
 
@@ -51,7 +53,10 @@ MOST_COUNTED = 1_000_000
 class Asked:
     """What one cache was asked lately: regions, and how often; and how much of it came since labels were made."""
 
-    recent: deque[tuple[Region, int]] = field(default_factory=lambda: deque(maxlen=MOST_REMEMBERED))
+    recent: deque[tuple[Region, int]] = field(default_factory=deque)
+    sizes: deque[int] = field(default_factory=deque)
+    """Characters of each."""
+    written: int = 0
     since: int = 0
     home: int = 0
     """How many of all were answered without asking."""
@@ -67,6 +72,8 @@ class Questions:
         self._desk = desk
         self.asked: dict[int, Asked] = {}
         """By the number of the cache's registration."""
+        self._given_up: dict[int, tuple[int, int]] = {}
+        """Of which plan of a cache it was last said that it does not fit, and when: the log is told once."""
         self._early: dict[int, Session] = {}
         """Sessions with questions for which this node has to come further first."""
 
@@ -103,7 +110,7 @@ class Questions:
                 self._note(kept, region, times)
                 self.asked[kept.number].home += times
 
-    def give_up(self, session: Session, message: GiveUp) -> None:
+    def give_up(self, session: Session, message: GiveUp, now: int) -> None:
         """Push no more than the client has room for, once the log says so."""
         kept = self._desk.queries.get(message.query)
         if kept is None or message.query not in session.references or kept.epoch != message.epoch:
@@ -115,7 +122,11 @@ class Questions:
             region = kept.query.region.intersect(region) if _comparable(kept.query.region, region) else NOTHING
         except AlgebraError:
             region = NOTHING
-        if region != kept.query.region:
+        epoch, then = self._given_up.get(kept.number, (-1, 0))
+        if epoch == kept.epoch and now < then + self._rules.append_again:
+            return
+        if not _comparable(region, kept.query.region) or not region.equals(kept.query.region):
+            self._given_up[kept.number] = (kept.epoch, now)
             self._desk.append.append(relabelled(kept, region))
 
     # Answers.
@@ -205,15 +216,22 @@ class Questions:
             return None
 
     def _note(self, kept: Kept, region: Region, times: int) -> None:
-        if len(str(region)) > MOST_WRITTEN:
+        size = len(str(region))
+        if size > MOST_WRITTEN:
             return
         asked = self.asked.get(kept.number)
         if asked is None:
             alive = {one.number for one in self._desk.queries}
             self.asked = {number: known for number, known in self.asked.items() if number in alive}
+            self._given_up = {number: last for number, last in self._given_up.items() if number in alive}
             asked = self.asked[kept.number] = Asked()
         asked.recent.append((region, times))
+        asked.sizes.append(size)
+        asked.written += size
         asked.since += times
+        while len(asked.recent) > MOST_REMEMBERED or asked.written > MOST_CHARACTERS:
+            asked.recent.popleft()
+            asked.written -= asked.sizes.popleft()
 
 
 def _comparable(a: Region, b: Region) -> bool:

@@ -197,7 +197,7 @@ class ServerState:
             case Report() as message if session.opened:
                 self.questions.report(session, message)
             case GiveUp() as message if session.opened:
-                self.questions.give_up(session, message)
+                self.questions.give_up(session, message, now)
             case Unsubscribe() as message if session.opened:
                 session.early = [early for early in session.early if early.ref != message.ref]
                 self.subscriptions.unsubscribe(session, message.ref, now)
