@@ -313,14 +313,15 @@ def test_a_killed_driver_and_its_successor_publish_what_an_undisturbed_one_does(
     script = tmp_path / "driver.py"
     script.write_text(DRIVER)
 
-    def start(out: Path) -> subprocess.Popen[str]:
+    said = tmp_path / "said"
+
+    def start(out: Path) -> subprocess.Popen[bytes]:
         command = [sys.executable, str(script), str(kept.folder), str(out), "local[2]"]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        with said.open("ab") as output:
+            return subprocess.Popen(command, stdout=output, stderr=output)
 
     def finish(out: Path) -> PublishedPlan:
-        process = start(out)
-        output, _ = process.communicate(timeout=120)
-        assert process.returncode == 0, output
+        assert start(out).wait(120) == 0, said.read_text()
         plan = read_plan(out)
         assert plan is not None
         return plan
