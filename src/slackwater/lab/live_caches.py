@@ -31,6 +31,7 @@ from slackwater.planning.push_pull.encoding import Asked, Changed, encode
 from slackwater.planning.push_pull.exact import exact
 from slackwater.planning.push_pull.pricing import Messages
 
+FIRST_LABELS = 60.0
 TABLE = "CREATE TABLE cars (id BIGINT PRIMARY KEY, price DOUBLE, year BIGINT)"
 _STATES = 4_096
 """States of the table that are kept ready for comparison; earlier ones are made again."""
@@ -292,16 +293,24 @@ async def load(
     seconds: float = float("inf"),
     told: Callable[[int], None] = lambda answers: None,
 ) -> Loaded:
-    """All clients ask at once until there are so many answers, or time is up, while rows change all the time."""
+    """All clients ask at once until there are so many answers, or time is up, while rows change all the time.
+
+    A quick machine may be through before labels are made: then they go on, for `FIRST_LABELS` seconds at most.
+    """
     async with fleet(url, clients, rows, seed) as (fleet_of, prices):
         checked, began = Checked(prices), time.monotonic()
         left, updates, ended = queries, 0, asyncio.Event()
+
+        def on() -> bool:
+            passed = time.monotonic() - began
+            at_home = any(client.cache.counts["answered at home"] for client in fleet_of)
+            return passed < seconds and (left > 0 or (not at_home and passed < FIRST_LABELS))
 
         async def ask(client: Client, random: Random) -> None:
             nonlocal left
             centre = random.uniform(100, 900)
             favourites = [_range(random, random.gauss(centre, 60)) for _ in range(6)]
-            while left > 0 and time.monotonic() - began < seconds:
+            while on():
                 left -= 1
                 asked = random.choice(favourites) if random.random() < 0.98 else _range(random, random.uniform(0, 1000))
                 delivered = client.cache.state.seen
