@@ -1,9 +1,11 @@
 """`slackwater sql TEXT --server URL`: statements answered or done by a running node."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slackwater.cli.output import console, plain, print_json, table
-from slackwater.client.answers import Answer
+
+if TYPE_CHECKING:
+    from slackwater.client.answers import Answer
 
 
 def ask_node(server: str, token: str | None, text: str, *, as_json: bool) -> None:
@@ -38,7 +40,7 @@ def ask_node(server: str, token: str | None, text: str, *, as_json: bool) -> Non
         print_json(outcomes)
 
 
-def _show(answer: Answer) -> None:
+def _show(answer: "Answer") -> None:
     names = answer.columns.names
     numbers = tuple(place for place, kind in enumerate(answer.columns.types) if kind not in ("string", "bool"))
     shown = table("", *names, numbers=numbers)
