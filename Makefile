@@ -2,7 +2,9 @@
 PYTHON ?= python3
 FOR ?=
 BIN := .venv/bin
-# The environment's own binaries first, whatever else is on PATH.
+# The environment's own binaries first, whatever else is on PATH; it is made by a Python that is not in it, so that
+# one left half made can be made again.
+OUTSIDE := $(PATH)
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PYTHONPATH :=
 export PYTHONHASHSEED ?= 0
@@ -14,7 +16,7 @@ help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup:
-	@$(PYTHON) tools/bootstrap.py
+	@PATH="$(OUTSIDE)" $(PYTHON) tools/bootstrap.py
 
 demo: setup  ## changing data through admission into the log, with a live table; FOR=30 ends it after 30 seconds
 	@$(BIN)/slackwater demo $(if $(FOR),--for $(FOR))
