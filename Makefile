@@ -22,7 +22,7 @@ demo: setup  ## changing data through admission into the log, with a live table;
 	@$(BIN)/slackwater demo $(if $(FOR),--for $(FOR))
 
 test: check  ## everything that must hold, in a few minutes
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
 
 test-all: check  ## the same with thousands of seeds and kill matrices
 	@$(BIN)/python -m pytest -m "slow or not slow" --timeout=3600

@@ -1,4 +1,4 @@
-"""One Spark session and one NATS server for the whole test run, made when the first test asks for them."""
+"""One Spark session and one NATS server for each process of the test run, made when the first test asks for them."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +10,20 @@ from slackwater.lab.nats_server import NatsServer, command
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+@pytest.hookimpl(tryfirst=True)  # before the groups are read
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where tests run in several processes, all that use Spark run in one of them, so that there is one session; it
+    begins with them, because they take longest. The tests of a file stay together with what they share.
+    """
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group("spark" if _on_spark(item) else item.nodeid.split("::")[0]))
+    items.sort(key=lambda item: not _on_spark(item))
+
+
+def _on_spark(item: pytest.Item) -> bool:
+    return "spark" in getattr(item, "fixturenames", ())
 
 
 @pytest.fixture(scope="session")

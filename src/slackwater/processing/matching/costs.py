@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
-from scipy.optimize import nnls
 
 from slackwater.processing.base import Floats
 
@@ -80,6 +79,8 @@ def features(route: Route, about: Situation) -> Floats:
 
 def fitted(terms: Floats, seconds: Floats) -> tuple[float, ...]:
     """The constants, none negative, of the least relative error."""
+    from scipy.optimize import nnls  # here, because a server that fits nothing need not wait for it to be imported
+
     constants, _ = nnls(terms / seconds[:, None], np.ones(len(seconds)))
     return tuple(constants.tolist())
 
