@@ -159,8 +159,8 @@ def test_labels_on_spark_are_those_of_the_library_client_by_client(
     from slackwater.pipeline.frames import spark_schema
     from slackwater.pipeline.table_activity import TablePlan
 
-    asked, pricing = questions(1, clients=40), PRICINGS[model]
-    limits = {f"client-{client}": client % 7 for client in range(0, 40, 3)}
+    asked, pricing = questions(1, clients=20), PRICINGS[model]
+    limits = {f"client-{client}": client % 7 for client in range(0, 20, 3)}
     rooms = spark.createDataFrame([(c, "rooms / 1", rows) for c, rows in limits.items()], spark_schema(LIMITS))
     tables = {"quotes": TablePlan(("price",), pricing), "rooms / 1": TablePlan(COLUMNS, pricing)}
     plan = label_clients(spark, kept.folder, tmp_path / "plans", frame(spark, asked, 3), tables, rooms, buckets=5)
