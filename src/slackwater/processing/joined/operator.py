@@ -282,8 +282,14 @@ class StandingJoins:
     ) -> Flags:
         """Of results that stay, which show a column that is another one now."""
         result: Flags = np.zeros(len(pairs), np.bool_)
+        if not len(pairs):
+            return result
         joined = joined_schema(left.schema, right.schema)
-        shown = [[joined.index(name) for name in self._queries[number].columns] for number in numbers.tolist()]
+        # Of very many joins most show the same columns.
+        columns = [self._queries[number].columns for number in numbers.tolist()]
+        kinds = {names: nth for nth, names in enumerate(dict.fromkeys(columns))}
+        showing = np.array([kinds[names] for names in columns])[places]
+        shown = [[joined.index(name) for name in names] for names in kinds]
         offset = 0
         for latest, slots in zip((left, right), slots_of(pairs), strict=True):
             width = len(latest.schema.columns)
@@ -296,7 +302,7 @@ class StandingJoins:
                 bits = differing(latest.schema, before, after, words)
                 at = np.minimum(np.searchsorted(change.slots, slots), len(change) - 1)
                 hit = change.slots[at] == slots
-                result |= hit & (bits[at] & masks[places]).any(axis=1)
+                result |= hit & (bits[at] & masks[showing]).any(axis=1)
             offset += width
         return result
 
