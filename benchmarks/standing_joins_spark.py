@@ -17,7 +17,8 @@ import json
 import subprocess
 import sys
 import tempfile
-import time
+from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -107,46 +108,61 @@ class World:
 
 
 class InTurn:
-    """All shards in this process, one after the other; what each of them needs is added up."""
+    """All shards in this process, one after the other."""
 
     def __init__(self, width: int) -> None:
         self.width = width
         self._live: dict[tuple[str, int], Shard] = {}
-        self.seconds = 0.0
 
     def __call__(self, task: ShardTask, shards: list[int]) -> list[ShardReport]:
-        told = [task.on(self._live, shard) for shard in shards]
-        self.seconds += sum(one.seconds for one in told)
-        return told
+        return [task.on(self._live, shard) for shard in shards]
 
 
-def measured(kind: str, runner: Runner, spreading: Spreading, sizes: dict[int, int]) -> dict[str, Any]:
-    """One kind of join, one way of spreading."""
-    world, seen = World(kind), list[Progress]()
-    figures: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory(prefix="slackwater-") as scratch:
-        folder = Path(scratch)
-        with LocalLog(folder / "log") as log:
-            log.append(world.beginning())
-            where = (folder / "log", folder / "host")
-            with SparkHost(*where, runner, max_rows=65_536, spreading=spreading, progress=seen.append) as host:
-                began = time.perf_counter()
-                while host.batch():
-                    pass
-                for _ in range(WARM):
-                    log.append(world.more(SMALL))
-                    host.batch()
-                figures["seconds_until_warm"] = round(time.perf_counter() - began, 1)
-                for size, batches in sizes.items():
-                    seen.clear()
-                    spent = getattr(runner, "seconds", 0.0)
-                    for _ in range(batches):
-                        log.append(world.more(size))
-                        host.batch()
-                    figures[f"batches of {size}"] = told(seen)
-                    if isinstance(runner, InTurn):
-                        figures["microseconds_a_row"] = round((runner.seconds - spent) / (size * batches) * 1e6, 1)
-                figures["lines_cut"] = len(host.sharding.lines)
+class Way:
+    """A host that spreads joins in one way, with a log of its own: all ways are given the same rows."""
+
+    def __init__(self, kind: str, folder: Path, runner: Runner, spreading: Spreading) -> None:
+        self._world = World(kind)
+        self._log = LocalLog(folder / "log")
+        self._log.append(self._world.beginning())
+        self.seen: list[Progress] = []
+        where = (folder / "log", folder / "host")
+        self._host = SparkHost(*where, runner, max_rows=65_536, spreading=spreading, progress=self.seen.append)
+        while self._host.batch():
+            pass
+
+    def batch(self, rows: int) -> None:
+        """So many rows arrive."""
+        self._log.append(self._world.more(rows))
+        self._host.batch()
+
+    @property
+    def lines(self) -> int:
+        """How many lines are cut: one for each kind of join, or none."""
+        return len(self._host.sharding.lines)
+
+    def close(self) -> None:
+        self._host.close()
+        self._log.close()
+
+
+def measured(kind: str, ways: Mapping[str, tuple[Runner, Spreading]], sizes: dict[int, int]) -> dict[str, Any]:
+    """One kind of join, in several ways, batch by batch in turn: whatever else the machine does concerns all alike."""
+    figures: dict[str, Any] = {name: {} for name in ways}
+    with tempfile.TemporaryDirectory(prefix="slackwater-") as scratch, ExitStack() as stack:
+        hosts = {}
+        for nth, (name, (runner, spreading)) in enumerate(ways.items()):
+            hosts[name] = Way(kind, Path(scratch) / str(nth), runner, spreading)
+            stack.callback(hosts[name].close)
+        for size, batches in {SMALL: WARM, **sizes}.items():
+            for host in hosts.values():
+                host.seen.clear()
+            for _ in range(batches):
+                for host in hosts.values():
+                    host.batch(size)
+            for name, host in hosts.items():
+                figures[name][f"batches of {size}"] = told(host.seen)
+                figures[name]["lines_cut"] = host.lines
     return figures
 
 
@@ -157,6 +173,9 @@ def told(seen: list[Progress]) -> dict[str, Any]:
     return {
         "rows_a_second": round(float(np.median([one.rows / one.seconds for one in seen]))),
         "rows_a_second_in_the_shards": round(float(np.median([one.rows / one.shard_seconds for one in seen]))),
+        "microseconds_a_row_in_all_shards": round(
+            float(np.median([one.work_seconds / one.rows for one in seen])) * 1e6, 1
+        ),
         "partitions_a_row": round(sum(one.sent for one in seen) / sum(one.met for one in seen), 3),
         "notifications_a_row": round(sum(one.notifications for one in seen) / rows, 1),
     }
@@ -166,33 +185,23 @@ def on_spark(executors: int) -> dict[str, Any]:
     """Both kinds and both ways, in a process of its own. With one executor there is one shard and nothing to choose."""
     master = f"local-cluster[{executors},1,1024]"
     session = build_session(master, extra=HOST_SETTINGS)
-    figures: dict[str, Any] = {}
     try:
         wait_for_executors(session.sparkContext, master)
-        for kind in KINDS:
-            for way in WAYS if executors > 1 else ("by query",):
-                name = way if executors > 1 else "one shard"
-                runner = OnExecutors(session.sparkContext)
-                made = measured(kind, runner, WAYS[way], {SMALL: SMALL_BATCHES, LARGE: LARGE_BATCHES})
-                figures.setdefault(kind, {})[name] = made
+        chosen = WAYS if executors > 1 else {"one shard": BY_QUERY}
+        ways = {name: (OnExecutors(session.sparkContext), spreading) for name, spreading in chosen.items()}
+        return {kind: measured(kind, ways, {SMALL: SMALL_BATCHES, LARGE: LARGE_BATCHES}) for kind in KINDS}
     finally:
         session.stop()
-    return figures
 
 
 def in_turn() -> dict[str, Any]:
     """The work of all shards together, for bands."""
-    one = measured("band", InTurn(1), BY_QUERY, {LARGE: 2})
-    figures: dict[str, Any] = {"1 shard": {"microseconds_a_row": one["microseconds_a_row"], "partitions_a_row": 1.0}}
-    for shards in MANY:
-        figures[f"{shards} shards"] = {}
-        for way, spreading in WAYS.items():
-            made = measured("band", InTurn(shards), spreading, {LARGE: 2})
-            figures[f"{shards} shards"][way] = {
-                "microseconds_a_row": made["microseconds_a_row"],
-                "partitions_a_row": made[f"batches of {LARGE}"]["partitions_a_row"],
-            }
-    return figures
+    ways = {"1 shard": (InTurn(1), BY_QUERY)} | {
+        f"{shards} shards, {way}": (InTurn(shards), spreading) for shards in MANY for way, spreading in WAYS.items()
+    }
+    found = measured("band", ways, {LARGE: 3})
+    names = ("microseconds_a_row_in_all_shards", "partitions_a_row")
+    return {way: {name: one[f"batches of {LARGE}"][name] for name in names} for way, one in found.items()}
 
 
 def main() -> None:

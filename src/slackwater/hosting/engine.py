@@ -45,6 +45,7 @@ from slackwater.log import (
 from slackwater.processing.base import Answer, Notifications
 from slackwater.processing.host import Host, merged
 from slackwater.processing.joined import Part
+from slackwater.processing.joined.rehearsal import rehearse
 from slackwater.processing.queries import query_of
 
 STEP_ROWS = 8_192
@@ -134,10 +135,13 @@ class QueryEngine:
         return Selection(schema.name, tuple(column.name for column in schema.columns), NOTHING), str(cache), None
 
     def read(self, sql: str) -> None:
-        """Bind a statement ahead of time, on any thread, so that binding it is quick afterwards."""
+        """Bind a statement ahead of time, on any thread, so that binding it is quick afterwards.
+
+        For the first join all that matching needs is compiled as well: that, too, can take long.
+        """
         with suppress(SlackwaterError):
-            if cache_text(sql) is None:
-                self._binder.bind(sql, dict(self.host.tables))
+            if cache_text(sql) is None and isinstance(self._binder.bind(sql, dict(self.host.tables))[0], Join):
+                rehearse()
 
     def named(self, name: str) -> Registration | None:
         """The registration of this name, in whatever case it is written."""

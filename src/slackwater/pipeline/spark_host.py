@@ -60,8 +60,8 @@ SKEW_BATCHES, SKEW, SKEW_SECONDS = 30, 1.5, 0.005
 class Progress:
     """What a batch did: so many positions up to `position`, in so many seconds; rows of the log that shards took in.
 
-    `shard_seconds` is what the slowest shard needed. `met` are rows that joins had to look at, as they were and as they
-    are; `sent` is how often they were given to a shard, all shards together.
+    `shard_seconds` is what the slowest shard needed, `work_seconds` what all of them did. `met` are rows that joins had
+    to look at, as they were and as they are; `sent` is how often they were given to a shard, all shards together.
     """
 
     position: int
@@ -72,6 +72,7 @@ class Progress:
     caught_up_rows: int
     restored: int
     shard_seconds: float
+    work_seconds: float
     met: int
     sent: int
 
@@ -185,6 +186,7 @@ class SparkHost:
                     sum(one.caught_up_rows for one in reports),
                     sum(one.restored for one in reports),
                     max(one.seconds for one in reports),
+                    sum(one.seconds for one in reports),
                     max(one.met for one in reports),
                     sum(one.had for one in reports),
                 )

@@ -248,8 +248,12 @@ class StandingJoins:
             for one in (old, new)
         )
         stays: Flags = np.isin(are, were, assume_unique=True)
-        # Of a shard's new pairs some may be pairs that were another's.
-        unsure: Flags = stays if self._part is None else np.ones(len(are), np.bool_)
+        unsure = stays
+        change = None if self._part is None else changes.get(left.schema.name)
+        if change is not None:
+            # A left row that is another one now may have come from another shard, and its pairs with it.
+            moved: Flags = np.isin(slots_of(pairs)[0], change.slots[change.had & change.has])
+            unsure = stays | moved[are % len(pairs)]
         which, at = np.divmod(are[unsure], len(pairs))
         different = ~unsure
         different[unsure] = self._differ(changes, left, right, numbers, which, pairs[at])
