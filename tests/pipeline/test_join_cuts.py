@@ -149,3 +149,16 @@ def test_keys_are_spread_evenly_and_a_frequent_one_over_several_shards(world: Wo
     [cuts] = world.cut()
     assert len(set(cuts.bounds)) < 3
     assert world.survey()[0].fullest < 2
+
+
+def test_one_join_more_or_less_does_not_cut_a_line_again(world: World) -> None:
+    for nth in range(40):
+        world.join(-3.0, 5.0 + nth / 10)
+    for _ in range(4):
+        world.join(-900.0, 900.0)
+    first = world.cut()
+    assert len(first) == 1
+    assert not first[0].holds((-900.0, 900.0))
+    world.join(-3.0, 12.0)
+    world.host.families()
+    assert world.cut() == first

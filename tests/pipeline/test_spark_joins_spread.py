@@ -10,17 +10,19 @@ from pyspark.sql import SparkSession
 from tests.hosting.join_histories import JoinHistory
 from tests.pipeline.test_spark_host import Workers, run
 
-from slackwater.core import Interval, Join, StandingQuery
+from slackwater.core import HostKind, Interval, Join, StandingQuery
 from slackwater.core.joined import answer_table
 from slackwater.core.region import Region
 from slackwater.hosting import publication
 from slackwater.hosting.engine import QueryEngine
+from slackwater.log import LocalLog, Registered
 from slackwater.pipeline.join_cuts import Spreading
 from slackwater.pipeline.placing import OnExecutors
 from slackwater.pipeline.spark_host import SparkHost
 from slackwater.processing.base import Rows
 from slackwater.processing.columns import python_rows
 from slackwater.processing.joined import STAYS
+from slackwater.processing.queries import plain_query
 
 EAGER = Spreading(every=2, least_rows=2, most_reach=1.0, skew=1.2)
 """Everything that can be cut is, and again as soon as it is uneven."""
@@ -171,6 +173,24 @@ def test_what_is_said_is_what_a_node_says_often(seed: int, tmp_path: Path) -> No
         spreading=EAGER,
         look=Looking(),
     )
+
+
+def test_joins_that_are_spread_by_rows_are_not_moved_for_balance(tmp_path: Path) -> None:
+    """Giving them to another shard would change nothing but who tells new subscribers the answer."""
+    history = Wilder(5)
+    join = Join("quotes", "rooms", "price", "celsius", ("quotes.symbol",), Interval(-3.0, 3.0))
+    spark = HostKind.SPARK.value
+    with LocalLog(tmp_path / "log") as log:
+        log.append([*history.beginning(), Registered("quotes", "", "ann", query=plain_query(join), host=spark)])
+        with SparkHost(tmp_path / "log", tmp_path / "host", Workers(5), shards=2, spreading=EAGER) as host:
+            weights = []
+            for _ in range(6):
+                assert host.batch()
+                weights.append(sum(host._weights.values()))
+                log.append([history._updates(25)])
+            assert host.sharding.lines
+            assert weights[0] == 1
+            assert weights[-1] == 0
 
 
 def test_on_spark_too(spark: SparkSession, tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ the windows under which that is so, the one that holds most of the joins is take
 are open on one side, and joins on tables with few rows are spread by query: there every shard has every row.
 
 A line that is cut stays as it is until a shard owns `skew` times what it should, or right rows go clearly further than
-they may, or another window would hold more of the joins. When it is cut again, every shard takes the line's joins and
-its rows in anew: so it must be worth it.
+they may, or another window would hold all of the joins or clearly more of them. When it is cut again, every shard takes
+the line's joins and its rows in anew: so it must be worth it.
 """
 
 from collections.abc import Sequence
@@ -17,6 +17,9 @@ from slackwater.processing.joined import Line, LineCuts, Surveyed
 
 _SLACK = 1.25
 """Right rows may go so much further before a line is cut again: the limit itself would be crossed time and again."""
+
+_MORE = 0.05
+"""A window that does not hold all joins must hold such a share more of them than the present one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,9 @@ def _cut(now: LineCuts | None, seen: Surveyed, shards: int, rule: Spreading) -> 
     present = seen.present
     if now is not None and present is not None:
         near = seen.fullest <= rule.skew and present.reach <= 1 + others * _SLACK
-        if near and (best is None or best.share <= present.share):
+        # One stray join makes its shard have all rows: holding all of them is worth more than holding many.
+        enough = 0.0 if best is None else best.share if best.share == 1.0 else best.share - _MORE
+        if near and present.share >= enough:
             return now
     elif seen.rows < rule.least_rows:
         return now

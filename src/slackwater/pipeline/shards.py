@@ -151,11 +151,12 @@ class Shard:
             engine = self._engine = self._own(task) or self._anew(task)
         begun, anew = int(engine.position), self._epoch == _NONE
         self._catch_up(engine, task)
+        spread = self._epoch != task.shardings[-1].epoch
         steps = [self._shared(engine, task.shardings[-1])]
         joins = engine.host.joins
         met, had = joins.met, joins.had
         steps += self._steps(engine, task, task.start, task.end)
-        changed = restored or any(one.step.registered or one.step.unregistered for one in steps)
+        changed = restored or spread or any(one.step.registered or one.step.unregistered for one in steps)
         said = encode_steps(steps)
         seconds = time.perf_counter() - began
         if anew:
@@ -257,11 +258,11 @@ class Shard:
 
     def _weights(self, engine: QueryEngine) -> dict[int, int]:
         weights: dict[int, int] = {}
+        engine.host.families()
         for number, query in engine.host.queries.items():
-            if engine.host.joins.spread_by_rows(number):
-                continue
             listed = getattr(query, "weights", None)
-            weights[number % BUCKETS] = weights.get(number % BUCKETS, 0) + (len(listed) if listed else 1)
+            weight = 0 if engine.host.joins.spread_by_rows(number) else len(listed) if listed else 1
+            weights[number % BUCKETS] = weights.get(number % BUCKETS, 0) + weight
         return weights
 
     def _settle(self, engine: QueryEngine) -> None:
