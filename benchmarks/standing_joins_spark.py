@@ -6,6 +6,8 @@
 and ten as they are. *Band*: differences in ten groups, up to a fiftieth of all places. *Key*: 2 000 products, one of
 them with a hundredth of all rows, and ranges of quantities on both sides. Batches of 2 000 rows, then of 16 384.
 
+Batches of 2 000 begin before joins are spread; rates are those of the middle batch.
+
 *Rows a second* is from taking a batch out of the log until what it had to say is durable and can be read by servers;
 *in the shards* is the same by the time of the slowest shard alone, without Spark, the driver and the disk. *Partitions
 a row* is to how many shards a row was sent, as it was or as it is, in the mean.
@@ -154,6 +156,7 @@ def measured(kind: str, ways: Mapping[str, tuple[Runner, Spreading]], sizes: dic
         for nth, (name, (runner, spreading)) in enumerate(ways.items()):
             hosts[name] = Way(kind, Path(scratch) / str(nth), runner, spreading)
             stack.callback(hosts[name].close)
+        # Small batches come first in any case: with the first of them joins are not spread yet.
         for size, batches in {SMALL: WARM, **sizes}.items():
             for host in hosts.values():
                 host.seen.clear()
