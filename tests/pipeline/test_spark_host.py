@@ -1,5 +1,6 @@
 """The Spark host says what a node would say, byte by byte, whatever dies and whoever keeps what."""
 
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -31,10 +32,11 @@ from slackwater.lab.nats_server import NatsServer
 from slackwater.log import LocalLog, Log, Record, Registered, TableDefined, Updates
 from slackwater.log.jetstream import JetStreamLog
 from slackwater.pipeline import source
+from slackwater.pipeline.join_cuts import Spreading
 from slackwater.pipeline.placing import OnExecutors
 from slackwater.pipeline.sharding import Sharding
 from slackwater.pipeline.shards import Shard, ShardReport, ShardTask
-from slackwater.pipeline.spark_host import Runner, SparkHost
+from slackwater.pipeline.spark_host import USUAL_SPREADING, Runner, SparkHost
 from slackwater.processing.columns import python_rows
 from slackwater.processing.queries import plain_query
 
@@ -126,15 +128,20 @@ def run(
     restarts: float = 0.0,
     rows: int = 60,
     history: History | None = None,
+    shards: int = 2,
+    spreading: Spreading = USUAL_SPREADING,
+    look: Callable[[SparkHost, QueryEngine], None] | None = None,
 ) -> None:
-    """One history through a node's engine and through the host, batch by batch."""
+    """One history through a node's engine and through the host, batch by batch; after each somebody may look."""
     history, random = History(seed) if history is None else history, Random(seed + 1)
     with LocalLog(folder / "log") as log:
         log.append(history.beginning())
         twin = Twin(log)
 
         def host() -> SparkHost:
-            return SparkHost(folder / "log", folder / "host", run, shards=2, snapshot_rows=rows)
+            return SparkHost(
+                folder / "log", folder / "host", run, shards=shards, snapshot_rows=rows, spreading=spreading
+            )
 
         spark = host()
         try:
@@ -144,6 +151,8 @@ def run(
                 assert spark.batch()
                 publication = published(folder / "host", before)
                 assert [columns(said.step) for said in publication.steps] == twin.batch(int(log.end))
+                if look is not None:
+                    look(spark, twin.engine)
                 if random.random() < restarts:
                     if random.random() < 0.5:
                         spark.keep_snapshots()

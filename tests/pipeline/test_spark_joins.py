@@ -1,4 +1,4 @@
-"""Standing joins on Spark, spread by query: what a node says, byte by byte, also when an executor is killed."""
+"""Standing joins on Spark: what a node says, byte by byte, also when an executor is killed."""
 
 import asyncio
 from pathlib import Path
@@ -18,6 +18,7 @@ from slackwater.core import Join, Position
 from slackwater.core.update import Operation
 from slackwater.log import LocalLog, Updates
 from slackwater.pipeline.placing import OnExecutors
+from slackwater.pipeline.sharding import Shardings
 from slackwater.processing.columns import python_rows
 from slackwater.processing.queries import query_of
 from slackwater.server.process import ServerProcess
@@ -127,8 +128,18 @@ async def change(client: Client, tables: dict[str, dict[int, tuple[Any, ...]]], 
     return int(receipt.position)
 
 
+async def fill(client: Client, tables: dict[str, dict[int, tuple[Any, ...]]]) -> None:
+    """So many rows that joins are spread by them. They have no partners, and the seam is where the others are."""
+    places = [sign * (1_000.0 + nth) for nth in range(600) for sign in (-1, 1)]
+    tables["unit"] = {1_000 + nth: (1_000 + nth, place, f"x{nth}") for nth, place in enumerate(places)}
+    await client.ingest(
+        "unit", [dict(zip(("id", "pos", "product"), row, strict=True)) for row in tables["unit"].values()]
+    )
+
+
 @pytest.mark.slow
-async def test_an_executor_killed_in_the_middle(tmp_path: Path) -> None:
+@pytest.mark.parametrize("by_rows", [False, True])
+async def test_an_executor_killed_in_the_middle(by_rows: bool, tmp_path: Path) -> None:
     folder, random = tmp_path / "spark", Random(7)
     server = ServerProcess(tmp_path / "server", "--lease", "1.5", "--spark", str(folder))
     server.start()
@@ -139,6 +150,8 @@ async def test_an_executor_killed_in_the_middle(tmp_path: Path) -> None:
         async with slackwater.connect(server.url) as client:
             for sql in TABLES:
                 await client.execute(sql)
+            if by_rows:
+                await fill(client, tables)
             host.start()
             live = [await client.subscribe(sql).ready(120) for sql in QUERIES]
             watching = asyncio.create_task(watch(live, seen))
@@ -161,3 +174,4 @@ async def test_an_executor_killed_in_the_middle(tmp_path: Path) -> None:
         await asyncio.to_thread(host.stop)
         await asyncio.to_thread(server.stop)
     assert "Traceback" not in server.report()
+    assert bool(Shardings(folder).all[-1].lines) == by_rows

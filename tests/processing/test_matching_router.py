@@ -86,3 +86,28 @@ def test_rows_go_where_they_are_cheap() -> None:
     assert router.routes(JoinSide.LEFT, asked) == [Route.SELECT_FIRST, Route.JOIN_FIRST]
     router.match(JoinSide.LEFT, asked)
     assert router.shares[Route.SELECT_FIRST] == router.shares[Route.JOIN_FIRST] == 0.5
+
+
+def test_ends_near_those_of_double_make_no_estimate_that_is_none() -> None:
+    far = 1e300
+    for low, high in (
+        (far, far),
+        (-far, far),
+        (np.nextafter(far, 0), far),
+        (-1.7e308, 1.7e308),
+        (1.7e308, 1.7e308),
+        (5e-324, 1e-323),
+        (0.25, 0.5),
+    ):
+        router = SelectRouter(SELECT)
+        ends = np.array([low]), np.array([high])
+        router.add(select_joins(np.array([1]), *ends, *ends))
+        router.insert(JoinSide.RIGHT, JoinRows(np.array([1]), np.array([0.0]), np.array([[high]])))
+        asked = rows([0.0, 0.0], high)
+        with np.errstate(divide="raise", invalid="raise", over="raise"):
+            about = router._situation(JoinSide.LEFT, asked.join, asked.attributes)
+            assert np.isfinite(about.selected).all(), (low, high)
+            assert router.match(JoinSide.LEFT, asked).queries.tolist() == [1, 1]
+        histogram = router._histograms(JoinSide.LEFT)[0]
+        assert np.isfinite(histogram.starts).all()
+        assert np.isfinite(histogram.values).all()

@@ -8,7 +8,8 @@ A registration carries its query as it was bound when it was asked for. One that
 position, because they were dropped in the same moment, is kept by nobody; dropping a table ends what stands on it.
 
 Several engines may share the queries of a log: each is told which ones it keeps. All of them know all tables and all
-registrations, and give keys the same slots, so it does not matter for a byte of what is said who keeps what.
+registrations, and give keys the same slots, so it does not matter for a byte of what is said who keeps what. They may
+share the rows of joins as well: then each has a `Part`, and attends to the joins that others keep.
 No I/O, no clock: a state is a function of the log and of how it was cut into steps.
 """
 
@@ -24,7 +25,7 @@ import pyarrow as pa
 from slackwater.core.errors import SlackwaterError, StoreError
 from slackwater.core.hosts import HostKind
 from slackwater.core.labels import cache_text
-from slackwater.core.query import Selection, StandingQuery
+from slackwater.core.query import Join, Selection, StandingQuery
 from slackwater.core.region import NOTHING
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Position
@@ -43,6 +44,8 @@ from slackwater.log import (
 )
 from slackwater.processing.base import Answer, Notifications
 from slackwater.processing.host import Host, merged
+from slackwater.processing.joined import Part
+from slackwater.processing.joined.rehearsal import rehearse
 from slackwater.processing.queries import query_of
 
 STEP_ROWS = 8_192
@@ -88,9 +91,11 @@ class _State(msgspec.Struct):
 class QueryEngine:
     """See the module."""
 
-    def __init__(self, keeps: Keeps = on_node) -> None:
+    def __init__(self, keeps: Keeps = on_node, part: Part | None = None) -> None:
         self.host = Host()
+        self.host.joins.spread(part)
         self.keeps = keeps
+        self._part = part
         self._standing = Registrations()
         self.changed: set[int] = set()
         """Registrations that came, changed or went, whoever keeps them, since somebody last looked."""
@@ -130,10 +135,13 @@ class QueryEngine:
         return Selection(schema.name, tuple(column.name for column in schema.columns), NOTHING), str(cache), None
 
     def read(self, sql: str) -> None:
-        """Bind a statement ahead of time, on any thread, so that binding it is quick afterwards."""
+        """Bind a statement ahead of time, on any thread, so that binding it is quick afterwards.
+
+        For the first join all that matching needs is compiled as well: that, too, can take long.
+        """
         with suppress(SlackwaterError):
-            if cache_text(sql) is None:
-                self._binder.bind(sql, dict(self.host.tables))
+            if cache_text(sql) is None and isinstance(self._binder.bind(sql, dict(self.host.tables))[0], Join):
+                rehearse()
 
     def named(self, name: str) -> Registration | None:
         """The registration of this name, in whatever case it is written."""
@@ -148,16 +156,32 @@ class QueryEngine:
         """The numbers of the queries that read a table, whoever keeps them."""
         return sorted(self._standing.on_table(table))
 
-    def share(self, keeps: Keeps) -> list[Answer]:
-        """Keep others of the queries from here on; what is said of those that are new here is exact at this moment."""
+    def share(self, keeps: Keeps, part: Part | None = None) -> list[Answer]:
+        """Keep others of the queries from here on; what is said of those that are new here is exact at this moment.
+
+        Who has which rows of joins may change as well: nothing has to be said for it.
+        """
         answers = []
         for number, one in self.registrations.items():
             if self.keeps(one) and not keeps(one):
                 self.host.unregister(number, self.position)
             elif keeps(one) and not self.keeps(one):
                 answers.append(self.host.register(number, self.held(self.query(number)), self.position))
-        self.keeps = keeps
+        self.keeps, self._part = keeps, part
+        self._spread()
         return answers
+
+    def _spread(self) -> None:
+        """Attend to what others keep, as far as it is to be attended to here."""
+        joins = self.host.joins
+        joins.spread(self._part)
+        if self._part is not None:
+            for number in self._standing.joins():
+                if self._attends(self.registrations[number]) and number not in joins:
+                    self.host.attend(number, self.held(self.query(number)), self.position)
+
+    def _attends(self, one: Registration) -> bool:
+        return self._part is not None and one.host is HostKind.SPARK and not self.keeps(one)
 
     # ---- records in, steps out
 
@@ -251,8 +275,13 @@ class QueryEngine:
             query = self.bind(record.text)[0] if record.query is None else query_of(record.query)
             if self.keeps(one):
                 self.host.register(number, self.held(query), entry.end)
+            elif isinstance(query, Join) and self._attends(one):
+                self.host.attend(number, self.held(query), entry.end)
             else:
                 self.host.foresee(query, entry.end)
+                if self._part is not None and number in self.host.joins:
+                    # It was a join until now.
+                    self.host.unregister(number, entry.end)
         except SlackwaterError:
             self._pass_over(entry.end)
             return
@@ -296,6 +325,7 @@ class QueryEngine:
             raise StoreError(f"a snapshot of format {plain.format} cannot be read; this version writes {_FORMAT}")
         self.host.restore(plain.host)
         self._standing = Registrations.of(plain.registrations)
+        self._spread()
         return plain.generation
 
 

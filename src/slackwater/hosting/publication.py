@@ -17,8 +17,9 @@ from slackwater.core.hosts import HostKind
 from slackwater.core.query import StandingQuery
 from slackwater.core.types import Position
 from slackwater.hosting.steps import Registration, Step
-from slackwater.processing.base import Answer, Notifications, Rows, Values
+from slackwater.processing.base import Answer, Flags, Notifications, RowKind, Rows, Values
 from slackwater.processing.gathering import gathered
+from slackwater.processing.joined import STAYS
 from slackwater.processing.queries import plain_query, plain_schema, query_of, schema_of
 
 FORMAT = 1
@@ -108,7 +109,8 @@ def decode(body: bytes) -> Publication:
 def merged_steps(shards: Sequence[Sequence[SaidStep]]) -> tuple[SaidStep, ...]:
     """What several shards said of the same batch, as one host would have said it.
 
-    All of them have cut the batch alike; tables are the same for all, queries are kept by one of them each.
+    All of them have cut the batch alike; tables are the same for all, queries are kept by one of them each. Of the
+    pairs of a join several may have something to say.
     """
     if len({tuple(one.step.position for one in steps) for steps in shards}) > 1:
         raise StoreError("the shards of a host have cut a batch in different ways; they do not read the same log")
@@ -131,12 +133,14 @@ def merged_rows(parts: Sequence[Rows]) -> tuple[Rows, ...]:
     """Rows of the same tables from several shards: in order of queries, every row that is mentioned once.
 
     Shards number keys alike, so the rows of each are in the same order; which rows are the same is told by their keys
-    and nothing else needs comparing: a row of one step has one content.
+    and nothing else needs comparing: a row of one step has one content. A pair that left one shard and entered another
+    has not left: it is mentioned where it shows something new.
     """
     tables: dict[str, list[Rows]] = {}
     for part in parts:
         tables.setdefault(part.table, []).append(part)
-    return tuple(some[0] if len(some) == 1 else _merged_rows(some) for _, some in sorted(tables.items()))
+    made = [_settled(some[0] if len(some) == 1 else _merged_rows(some)) for _, some in sorted(tables.items())]
+    return tuple(rows for rows in made if len(rows))
 
 
 def _merged_rows(some: Sequence[Rows]) -> Rows:
@@ -151,6 +155,26 @@ def _merged_rows(some: Sequence[Rows]) -> Rows:
     order = np.lexsort((places, queries))
     [rows] = whole.to_batches()
     return Rows(some[0].table, queries[order], places[order], kinds[order], rows, needed)
+
+
+def _settled(said: Rows) -> Rows:
+    """The same without what two shards say of one pair; in order of queries and rows."""
+    queries, places, kinds = said.queries, said.places, said.kinds
+    twice: Flags = np.zeros(len(said), np.bool_)
+    twice[1:] = (queries[1:] == queries[:-1]) & (places[1:] == places[:-1])
+    second = np.flatnonzero(twice)
+    if not len(second) and not (kinds == STAYS).any():
+        return said
+    pairs = np.stack((kinds[second - 1], kinds[second]))
+    if (twice[1:] & twice[:-1]).any() or ((pairs == RowKind.DELETE).sum(axis=0) != 1).any():
+        raise StoreError("two shards of a host say the same of one pair of rows; they do not share the rows alike")
+    kept: Flags = ~twice
+    kept[second - 1] = (pairs == RowKind.UPSERT).any(axis=0)
+    kinds = np.where(kinds == STAYS, np.int8(RowKind.UPSERT), kinds)
+    kinds[second - 1] = RowKind.UPSERT
+    needed, places = np.unique(places[kept], return_inverse=True)
+    assert said.slots is not None
+    return Rows(said.table, queries[kept], places, kinds[kept], said.rows.take(pa.array(needed)), said.slots[needed])
 
 
 def _plain_step(one: SaidStep) -> _PlainStep:

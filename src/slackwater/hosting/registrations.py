@@ -75,6 +75,10 @@ class Registrations:
         """The numbers of those that read a table."""
         return (number for number, names in self._tables.items() if table in names)
 
+    def joins(self) -> list[int]:
+        """The numbers of those that read two tables."""
+        return [number for number, names in self._tables.items() if len(names) > 1]
+
     def plain(self) -> list[msgspec.Raw]:
         """All of them, to be written down."""
         return list(self._encoded.values())

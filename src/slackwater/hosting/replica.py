@@ -19,7 +19,7 @@ from slackwater.hosting.publication import Publication, SaidStep
 from slackwater.hosting.registrations import Registrations
 from slackwater.hosting.steps import Registration
 from slackwater.processing.base import Answer, RowKind, Rows
-from slackwater.processing.columns import python_rows, rows_schema
+from slackwater.processing.columns import python_rows, python_values, rows_schema
 from slackwater.processing.queries import plain_schema, schema_of
 
 _FORMAT = 2
@@ -199,8 +199,10 @@ class Replica:
 
     def _take(self, said: Rows) -> None:
         table = self.schema(said.table)
-        rows = python_rows(said.rows)
-        keys = [table.key_of(row) for row in rows]
+        columns = [python_values(column) for column in said.rows.columns]
+        rows: list[Row] = list(zip(*columns, strict=True))
+        # Keys by column, not row by row: of joins there are very many pairs. Those of a host are never null.
+        keys: list[Key] = list(zip(*(columns[table.index(name)] for name in table.key), strict=True))
         for number, place, kind in zip(said.queries.tolist(), said.places.tolist(), said.kinds.tolist(), strict=True):
             if kind == RowKind.UPSERT:
                 self._rows[number][keys[place]] = rows[place]

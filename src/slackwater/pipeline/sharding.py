@@ -4,6 +4,9 @@ Queries fall into buckets by their number, buckets are given to shards. All shar
 query* have all rows; so a bucket can be given to another shard at the end of any batch: the new one registers its
 queries from the rows that it has, and says their values once, because what was said before is not known to it.
 
+Joins may be spread by their rows instead (`join_cuts`): then a bucket is who tells a new subscriber the answer, and the
+pairs of rows are found by whoever has them. How their lines are cut belongs to a sharding as well.
+
 Which shard keeps a bucket is part of what a state follows from. So every sharding has an epoch and a position from
 which on it counts, and those that count from the oldest snapshot on are kept with the host.
 """
@@ -20,7 +23,7 @@ from slackwater.hosting.said import write_whole
 from slackwater.hosting.steps import Registration
 from slackwater.processing.base import JoinOperator, Operator, Partitioning
 from slackwater.processing.host import operators
-from slackwater.processing.joined import StandingJoins
+from slackwater.processing.joined import LineCuts, Part, StandingJoins
 
 BUCKETS = 1_024
 
@@ -36,6 +39,7 @@ class Sharding(msgspec.Struct, frozen=True):
     epoch: int
     position: int
     owners: tuple[int, ...]
+    lines: tuple[LineCuts, ...] = ()
 
     @classmethod
     def even(cls, epoch: int, position: int, shards: int) -> "Sharding":
@@ -50,6 +54,14 @@ class Sharding(msgspec.Struct, frozen=True):
     def shard_of(self, number: int) -> int:
         """Who keeps a query."""
         return self.owners[number % BUCKETS]
+
+    def part(self, shard: int) -> Part | None:
+        """What one of the shards has of the rows of joins; None where it has all."""
+        return Part(shard, self.lines) if self.lines else None
+
+    def with_lines(self, lines: tuple[LineCuts, ...], position: int) -> "Sharding":
+        """The same from a position on, with lines cut in another way."""
+        return Sharding(self.epoch + 1, position, self.owners, lines)
 
     def keeps(self, shard: int) -> Keeps:
         """What one of the shards keeps."""
@@ -84,7 +96,7 @@ def balanced(now: Sharding, seconds: Sequence[float], weights: Mapping[int, floa
     owners = list(now.owners)
     for bucket in moved:
         owners[bucket] = idlest
-    return Sharding(now.epoch + 1, position, tuple(owners))
+    return Sharding(now.epoch + 1, position, tuple(owners), now.lines)
 
 
 class Shardings:
@@ -132,7 +144,8 @@ def check_operators() -> None:
     """Refuse to begin with an operator that cannot be spread in this way."""
     every: list[Operator | JoinOperator] = [*operators(), StandingJoins()]
     for operator in every:
-        if operator.partitioning is not Partitioning.BY_QUERY:
+        joins = isinstance(operator, StandingJoins)
+        if operator.partitioning is not (Partitioning.BY_RANGE if joins else Partitioning.BY_QUERY):
             raise NotSupported(
                 f"{type(operator).__name__} is spread {operator.partitioning.value}; shards are made by query"
             )

@@ -36,6 +36,7 @@ from slackwater.pipeline.sharding import BUCKETS, Sharding, beginning_at
 from slackwater.pipeline.source import opened
 from slackwater.processing.base import Notifications
 from slackwater.processing.gathering import as_values
+from slackwater.processing.joined import Surveyed
 
 _NONE = -1
 """The epoch of a shard that keeps nothing yet."""
@@ -56,7 +57,13 @@ class ShardReport(msgspec.Struct, frozen=True, array_like=True):
     process: int
     queries: int
     weights: dict[int, int]
-    """How many items the queries of each bucket have, together; told when it has changed."""
+    """How many items the queries of each bucket have, together; told when it has changed. Joins that are spread by
+    their rows weigh nothing."""
+    joins: int = 0
+    met: int = 0
+    had: int = 0
+    """Rows that joins had to look at, as they were and as they are; and those of them that this shard has."""
+    surveyed: tuple[Surveyed, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,6 +76,7 @@ class ShardTask:
     end: int
     shardings: tuple[Sharding, ...]
     snapshot: bool = False
+    survey: bool = False
 
     def __call__(self, shards: Iterable[int]) -> Iterator[bytes]:
         """Bring each of them there; what it reports, as bytes."""
@@ -121,7 +129,9 @@ class Shard:
         began = time.perf_counter()
         if task.snapshot:
             self._write_snapshot(task.end)
-        return msgspec.structs.replace(self._last[1], snapshot_seconds=time.perf_counter() - began)
+        return msgspec.structs.replace(
+            self._last[1], snapshot_seconds=time.perf_counter() - began, surveyed=self._surveyed(task)
+        )
 
     def _idle(self, task: ShardTask) -> ShardReport:
         engine = self._engine if self._usable(task) else self._own(task)
@@ -141,9 +151,12 @@ class Shard:
             engine = self._engine = self._own(task) or self._anew(task)
         begun, anew = int(engine.position), self._epoch == _NONE
         self._catch_up(engine, task)
+        spread = self._epoch != task.shardings[-1].epoch
         steps = [self._shared(engine, task.shardings[-1])]
+        joins = engine.host.joins
+        met, had = joins.met, joins.had
         steps += self._steps(engine, task, task.start, task.end)
-        changed = restored or any(one.step.registered or one.step.unregistered for one in steps)
+        changed = restored or spread or any(one.step.registered or one.step.unregistered for one in steps)
         said = encode_steps(steps)
         seconds = time.perf_counter() - began
         if anew:
@@ -161,7 +174,16 @@ class Shard:
             os.getpid(),
             len(engine.host.queries),
             self._weights(engine) if changed else {},
+            len(joins),
+            joins.met - met,
+            joins.had - had,
         )
+
+    def _surveyed(self, task: ShardTask) -> tuple[Surveyed, ...]:
+        """One of the shards is enough: all of them have all rows."""
+        if not task.survey or self._number or self._engine is None:
+            return ()
+        return tuple(self._engine.host.survey(task.shardings[-1].shards))
 
     def _write_snapshot(self, position: int) -> None:
         if self._engine is not None and self._engine.position == position:
@@ -186,7 +208,7 @@ class Shard:
                 return engine[0]
         if task.shardings[0].epoch == 0 and ((starts and starts[0] == 0) or task.start == 0):
             self._epoch = task.shardings[0].epoch
-            return QueryEngine(task.shardings[0].keeps(self._number))
+            return QueryEngine(task.shardings[0].keeps(self._number), task.shardings[0].part(self._number))
         return None
 
     def _anew(self, task: ShardTask) -> QueryEngine:
@@ -219,7 +241,11 @@ class Shard:
 
     def _shared(self, engine: QueryEngine, sharding: Sharding) -> SaidStep:
         """Take on the queries that a sharding gives to this shard, and say what their values are."""
-        answers = [] if self._epoch == sharding.epoch else engine.share(sharding.keeps(self._number))
+        answers = (
+            []
+            if self._epoch == sharding.epoch
+            else engine.share(sharding.keeps(self._number), sharding.part(self._number))
+        )
         self._epoch = sharding.epoch
         return SaidStep(Step(Notifications(engine.position, as_values(answers))))
 
@@ -232,9 +258,11 @@ class Shard:
 
     def _weights(self, engine: QueryEngine) -> dict[int, int]:
         weights: dict[int, int] = {}
+        engine.host.families()
         for number, query in engine.host.queries.items():
             listed = getattr(query, "weights", None)
-            weights[number % BUCKETS] = weights.get(number % BUCKETS, 0) + (len(listed) if listed else 1)
+            weight = 0 if engine.host.joins.spread_by_rows(number) else len(listed) if listed else 1
+            weights[number % BUCKETS] = weights.get(number % BUCKETS, 0) + weight
         return weights
 
     def _settle(self, engine: QueryEngine) -> None:
@@ -249,7 +277,8 @@ def _restored(snapshot: Snapshot, task: ShardTask, number: int) -> tuple[QueryEn
     """The engine that a snapshot of a shard was taken of, and under which sharding; None where it cannot be used."""
     try:
         epoch, state = msgspec.msgpack.decode(snapshot.state, type=tuple[int, bytes])
-        engine = QueryEngine(next(one for one in task.shardings if one.epoch == epoch).keeps(number))
+        sharding = next(one for one in task.shardings if one.epoch == epoch)
+        engine = QueryEngine(sharding.keeps(number), sharding.part(number))
         engine.restore(state)
     except (SlackwaterError, msgspec.MsgspecError, ValueError, KeyError, TypeError, StopIteration):
         return None

@@ -27,6 +27,7 @@ from slackwater.hosting.publication import Publication, SaidStep, decode_steps, 
 from slackwater.hosting.said import Cut, SaidWriter
 from slackwater.hosting.steps import Step
 from slackwater.log.opening import on_a_bus, shown
+from slackwater.pipeline.join_cuts import Spreading, recut
 from slackwater.pipeline.sharding import Sharding, Shardings, balanced, check_operators, since
 from slackwater.pipeline.shards import ShardReport, ShardTask, snapshots_of
 from slackwater.pipeline.source import opened
@@ -49,13 +50,19 @@ HOST_SETTINGS = {"spark.executor.cores": "1", "spark.locality.wait": "500ms"}
 """One core an executor: with more, tasks would go to any of several workers, and shards would move all the time. A
 shard whose executor is busy waits this long for it: less than catching up takes."""
 TRIES = 5
+USUAL_SPREADING = Spreading()
+"""How joins are spread unless something else is said."""
 SKEW_BATCHES, SKEW, SKEW_SECONDS = 30, 1.5, 0.005
 """A shard that took so many times the time of another, and so much longer, over so many batches gives queries away."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a batch did: so many positions up to `position`, in so many seconds; rows of the log that shards took in."""
+    """What a batch did: so many positions up to `position`, in so many seconds; rows of the log that shards took in.
+
+    `shard_seconds` is what the slowest shard needed, `work_seconds` what all of them did. `met` are rows that joins had
+    to look at, as they were and as they are; `sent` is how often they were given to a shard, all shards together.
+    """
 
     position: int
     rows: int
@@ -64,6 +71,10 @@ class Progress:
     own_rows: int
     caught_up_rows: int
     restored: int
+    shard_seconds: float
+    work_seconds: float
+    met: int
+    sent: int
 
 
 class Runner(Protocol):
@@ -91,6 +102,7 @@ class SparkHost:
         shards: int | None = None,
         max_rows: int = MAX_ROWS,
         snapshot_rows: int = SNAPSHOT_ROWS,
+        spreading: Spreading = USUAL_SPREADING,
         progress: Callable[[Progress], None] | None = None,
     ) -> None:
         check_operators()
@@ -98,6 +110,7 @@ class SparkHost:
         self._folder = Path(folder).absolute()
         self._runner = run
         self._max_rows, self._snapshot_rows = max_rows, snapshot_rows
+        self._spreading = spreading
         self._progress = progress
         self._said = SaidWriter(self._folder)
         try:
@@ -114,6 +127,7 @@ class SparkHost:
         self._seconds: deque[list[float]] = deque(maxlen=SKEW_BATCHES)
         self._weights: dict[int, float] = {}
         self._warm = time.monotonic()
+        self._joins, self._surveyed_before = 0, spreading.every
 
     @property
     def position(self) -> int:
@@ -152,7 +166,7 @@ class SparkHost:
         began = time.perf_counter()
         snapshot = self._snapshot_due(cut.end)
         self._said.begin(cut)
-        reports = self._run(cut, snapshot=snapshot)
+        reports = self._run(cut, snapshot=snapshot, survey=self._survey_due())
         steps = self._steps(reports)
         publication = Publication(self.generation, Position(cut.start), Position(cut.end), steps)
         self._said.say(publication)
@@ -160,6 +174,7 @@ class SparkHost:
         if snapshot:
             self._snapshot_taken(reports)
         self._note(reports)
+        self._spread(reports)
         if self._progress is not None:
             self._progress(
                 Progress(
@@ -170,6 +185,10 @@ class SparkHost:
                     sum(one.own_rows for one in reports),
                     sum(one.caught_up_rows for one in reports),
                     sum(one.restored for one in reports),
+                    max(one.seconds for one in reports),
+                    sum(one.seconds for one in reports),
+                    max(one.met for one in reports),
+                    sum(one.had for one in reports),
                 )
             )
         return True
@@ -220,12 +239,12 @@ class SparkHost:
 
     # ---- the job
 
-    def _run(self, cut: Cut, *, snapshot: bool) -> list[ShardReport]:
+    def _run(self, cut: Cut, *, snapshot: bool, survey: bool = False) -> list[ShardReport]:
         """One task for each shard; again if it fails, because what failed may have been a machine."""
         self._warm = time.monotonic()
         shardings = [one for one in self._shardings.all if one.epoch <= cut.sharding]
         counted = tuple(since(shardings, self._oldest_needed()))
-        task = ShardTask(self._log, str(self._folder), cut.start, cut.end, counted, snapshot)
+        task = ShardTask(self._log, str(self._folder), cut.start, cut.end, counted, snapshot, survey)
         numbers = list(range(shardings[-1].shards))
         for attempt in range(1, TRIES + 1):
             try:
@@ -307,3 +326,23 @@ class SparkHost:
         if moved is not None:
             _report.info("shards took %s s; queries are moved", ", ".join(f"{one:.4f}" for one in usual))
             self._shardings.add(moved)
+
+    # ---- joins
+
+    def _survey_due(self) -> bool:
+        if self.sharding.shards < 2 or self._spreading.most_reach < 0 or not self._joins:
+            return False
+        return self._surveyed_before >= self._spreading.every
+
+    def _spread(self, reports: list[ShardReport]) -> None:
+        """Cut the lines of joins where a survey says that it is worth it."""
+        self._joins = sum(one.joins for one in reports)
+        self._surveyed_before += 1
+        surveyed = [one for report in reports for one in report.surveyed]
+        if not surveyed:
+            return
+        self._surveyed_before = 0
+        lines = recut(self.sharding.lines, surveyed, self.sharding.shards, self._spreading)
+        if lines != self.sharding.lines:
+            _report.info("joins are spread by rows on %d of %d lines", len(lines), len(surveyed))
+            self._shardings.add(self.sharding.with_lines(lines, self.position))

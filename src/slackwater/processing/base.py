@@ -55,6 +55,9 @@ class Partitioning(Enum):
     """Every shard has all rows and some queries: a change goes to all shards."""
     BY_KEY = "by key"
     """Every shard has some rows and all queries."""
+    BY_RANGE = "by range"
+    """Of two tables that are compared every shard has a range, of the second with a margin, and all queries whose
+    margin is not too wide; of equal keys the range is one of scattered keys. Can be spread by query as well."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -38,7 +38,7 @@ from slackwater.processing.base import Answer, Changes, Notifications, Operator
 from slackwater.processing.bounded import BoundedAggregates
 from slackwater.processing.bounded.listing import listed
 from slackwater.processing.gathering import gathered
-from slackwater.processing.joined import Family, FamilyShape, StandingJoins
+from slackwater.processing.joined import Family, FamilyShape, StandingJoins, Surveyed
 from slackwater.processing.latest import LatestTable
 from slackwater.processing.queries import check_join, check_query, plain_query, query_of
 from slackwater.processing.regions import inside
@@ -147,6 +147,13 @@ class Host:
                 latest.slot_of(weight.key)
         self._position = position
 
+    def attend(self, number: int, query: StandingQuery, position: Position) -> None:
+        """Another shard keeps a join from now on: find its results with the rows that are this shard's."""
+        self._check_order(position)
+        self._checked(query)
+        self.unregister(number, position)
+        self.joins.attend(number, query, position)
+
     def unregister(self, number: int, position: Position) -> None:
         """Forget a query; forgetting one that is not there does nothing."""
         self._check_order(position)
@@ -154,6 +161,8 @@ class Host:
             self._keepers.pop(number).unregister(number, position)
             self._encoded.pop(number, None)
             del self._queries[number]
+        else:
+            self.joins.unregister(number, position)
         self._position = position
 
     def apply(self, table: str, batch: pa.RecordBatch, position: Position) -> Notifications:
@@ -219,6 +228,10 @@ class Host:
     def families(self) -> Mapping[FamilyShape, Family]:
         """The joins that stand, by what they have in common."""
         return self.joins.founded(self._tables)
+
+    def survey(self, shards: int) -> list[Surveyed]:
+        """How the rows and joins lie that would be cut for so many shards."""
+        return self.joins.survey(self._tables, shards)
 
     def schema(self, name: str) -> TableSchema:
         """A table's, or that of the joins that go by this name."""

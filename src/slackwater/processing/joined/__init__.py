@@ -2,6 +2,20 @@
 
 from slackwater.processing.joined.family import Family, Moment
 from slackwater.processing.joined.lowering import FamilyShape, lowered
-from slackwater.processing.joined.operator import StandingJoins
+from slackwater.processing.joined.operator import STAYS, StandingJoins
+from slackwater.processing.joined.spreading import Line, LineCuts, Part
+from slackwater.processing.joined.surveying import Surveyed, Window
 
-__all__ = ["Family", "FamilyShape", "Moment", "StandingJoins", "lowered"]
+__all__ = [
+    "STAYS",
+    "Family",
+    "FamilyShape",
+    "Line",
+    "LineCuts",
+    "Moment",
+    "Part",
+    "StandingJoins",
+    "Surveyed",
+    "Window",
+    "lowered",
+]

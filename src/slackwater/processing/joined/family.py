@@ -7,6 +7,8 @@ Design
 
     Queries wait until they are needed and come in together. Rows come in with the first batch after that, as they
     were *before* it: so a family that was restored, or has just been founded, needs nothing but the latest state.
+
+    A family that is spread over shards (`spreading`) has, in each of them, all queries and the rows of the shard.
 """
 
 from collections import deque
@@ -21,6 +23,7 @@ from slackwater.core.types import Position
 from slackwater.processing.base import Changes, Flags, Integers, Latest
 from slackwater.processing.joined.lowering import FamilyShape, Ranges
 from slackwater.processing.joined.partners import KeyNumbers, partners
+from slackwater.processing.joined.spreading import LineCuts, OwnRows
 from slackwater.processing.matching import BandHotspot, HotspotTracker, JoinRows, Joins, JoinSide, Route, SelectRouter
 from slackwater.processing.regions import Sheet
 
@@ -57,9 +60,12 @@ def slots_of(pairs: Integers) -> tuple[Integers, Integers]:
 class Family:
     """See the module."""
 
-    def __init__(self, shape: FamilyShape, left: TableSchema, right: TableSchema) -> None:
+    def __init__(
+        self, shape: FamilyShape, left: TableSchema, right: TableSchema, own: tuple[int, LineCuts] | None = None
+    ) -> None:
         self.shape = shape
         self._keys = KeyNumbers.of(shape, left, right)
+        self._own = None if own is None else OwnRows(*own, self._keys)
         self.matcher: BandHotspot | SelectRouter = (
             BandHotspot(shape.matched) if shape.band else SelectRouter(shape.matched)
         )
@@ -68,6 +74,8 @@ class Family:
         self._waiting: dict[int, Ranges] = {}
         self.asked = 0
         """Rows that were matched since the family was founded, as they were and as they are."""
+        self.met = 0
+        """The same with those that are other shards'."""
         self.moments: deque[Moment] = deque(maxlen=MOST_MOMENTS)
 
     def __len__(self) -> int:
@@ -164,6 +172,7 @@ class Family:
                 self.matcher.insert(side, self._rows(side, change.before, change.slots, change.had))
             self.matcher.insert(side, self._rows(side, rows, slots, np.ones(len(slots), np.bool_)))
         self._loaded = True
+        self.met = self.asked
 
     def _results(self, asked: Mapping[JoinSide, JoinRows]) -> Pairs:
         queries, pairs = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
@@ -179,6 +188,8 @@ class Family:
         return Pairs(np.concatenate(queries), np.concatenate(pairs))
 
     def _rows(self, side: JoinSide, rows: pa.RecordBatch, slots: Integers, present: Flags) -> JoinRows:
-        """Those of the rows that can be partners."""
+        """Those of the rows that can be partners, as far as they are had here."""
         join, attributes, there = partners(self.shape, side, Sheet(rows, present), self._keys)
-        return JoinRows(slots[there], join[there], attributes[there])
+        found = JoinRows(slots[there], join[there], attributes[there])
+        self.met += len(found)
+        return found if self._own is None else self._own(side, found)

@@ -11,6 +11,12 @@ Design
     is the queries alone, and families have their rows again with the first batch after it.
 
     The rows that are said have the columns of both tables (`core.joined`); their slot is that of the pair.
+
+Shards
+    Where several shards share the rows of joins (`spreading`), each also finds the results of joins that another one
+    keeps: those are *guests* here. A pair whose left row has come from another shard is new here though it may not be
+    new at all; the other shard says that it left. So what is said of a pair that shows nothing new is that it *stays,
+    if it was there* (`STAYS`), and whoever joins what the shards say settles it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,25 +42,45 @@ from slackwater.processing.base import (
 from slackwater.processing.differing import Words, bits_of, differing, words_for
 from slackwater.processing.joined.answers import answer_of, side_by_side
 from slackwater.processing.joined.family import Family, Pairs, slots_of
-from slackwater.processing.joined.lowering import FamilyShape, lowered
+from slackwater.processing.joined.lowering import FamilyShape, Range, lowered
+from slackwater.processing.joined.spreading import Line, Part, line_of, line_of_query
+from slackwater.processing.joined.surveying import Surveyed, some_of, survey
 from slackwater.processing.matching.base import JoinSide
 from slackwater.processing.queries import plain_query, query_of
 from slackwater.processing.regions import Sheet
+
+STAYS = 2
+"""Of a shard: the pair is in the answer; it was before and shows nothing new, if another shard says that it left."""
+
+_Which = tuple[FamilyShape, bool]
+"""A family: its shape, and whether it has a shard's rows or all."""
 
 
 class StandingJoins:
     """Joins by incremental maintenance; implements `base.JoinOperator`."""
 
-    partitioning = Partitioning.BY_QUERY
+    partitioning = Partitioning.BY_RANGE
 
     def __init__(self) -> None:
         self._queries: dict[int, Join] = {}
         self._changed: dict[int, Position] = {}
-        self._shapes: dict[int, FamilyShape] = {}
+        self._shapes: dict[int, _Which] = {}
         """Of the queries that can have an answer at all."""
-        self._families: dict[FamilyShape, Family] = {}
+        self._families: dict[_Which, Family] = {}
         self._restored: dict[int, None] = {}
         """Queries that are not in their families yet."""
+        self._part: Part | None = None
+        self._guests: set[int] = set()
+        self._widest: dict[Line, Range] = {}
+        """The ends of all bounded bands that there have been on a line."""
+        self.met, self.had = 0, 0
+        """Rows that families had to look at, as they were and as they are; and those of them that were had here."""
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._queries
+
+    def __len__(self) -> int:
+        return len(self._queries)
 
     def accepts(self, query: StandingQuery) -> bool:
         """Joins of both kinds."""
@@ -75,6 +101,7 @@ class StandingJoins:
             return
         del self._changed[number]
         self._restored.pop(number, None)
+        self._guests.discard(number)
         shape = self._shapes.pop(number, None)
         if shape is not None:
             family = self._families[shape]
@@ -87,10 +114,13 @@ class StandingJoins:
         self._found(tables)
         by_table = {one.table: one for one in changes if len(one)}
         found: dict[tuple[str, str], list[tuple[Pairs, Pairs]]] = {}
-        for shape, family in self._families.items():
+        for (shape, _), family in self._families.items():
             own = {side: by_table[shape.table(side)] for side in JoinSide if shape.table(side) in by_table}
             if own:
+                met, asked = family.met, family.asked
                 found.setdefault((shape.left, shape.right), []).append(family.apply(own, tables, position))
+                self.met += family.met - met
+                self.had += family.asked - asked
         said = []
         for (left, right), parts in sorted(found.items()):
             rows = self._said(by_table, tables[left], tables[right], parts, position)
@@ -106,13 +136,14 @@ class StandingJoins:
     def snapshot(self) -> bytes:
         """The whole state."""
         kept: list[Any] = [
-            [number, plain_query(self._queries[number]), int(self._changed[number])] for number in sorted(self._queries)
+            [number, plain_query(self._queries[number]), int(self._changed[number])]
+            for number in sorted(self._queries.keys() - self._guests)
         ]
         return state.pack("joins", {"kept": kept})
 
     def restore(self, body: bytes) -> None:
         """Become what the snapshot was taken of."""
-        for kept in (self._queries, self._changed, self._shapes, self._families, self._restored):
+        for kept in (self._queries, self._changed, self._shapes, self._families, self._restored, self._guests):
             kept.clear()
         for number, plain, changed in state.unpack("joins", body)["kept"]:
             query = query_of(plain)
@@ -120,12 +151,55 @@ class StandingJoins:
             self._queries[number], self._changed[number] = query, Position(changed)
             self._restored[number] = None
 
+    # ---- shards
+
+    def spread(self, part: Part | None) -> None:
+        """Be one of several shards from now on, or the only one. Guests are to be told of again when it was."""
+        if part == self._part:
+            return
+        for number in sorted(self._guests) if part is None else ():
+            self.unregister(number, Position(0))
+        former, lines = (() if one is None else one.lines for one in (self._part, part))
+        self._part = part
+        # What lies on lines that are cut as before stays as it is.
+        others = {one.line for one in {*former} ^ {*lines}}
+        self._families = {which: one for which, one in self._families.items() if line_of(which[0]) not in others}
+        for number, query in self._queries.items():
+            if line_of_query(query) in others:
+                self._shapes.pop(number, None)
+                self._restored[number] = None
+
+    def attend(self, number: int, query: StandingQuery, position: Position) -> None:
+        """Another shard keeps a query: find its results with the rows that are had here."""
+        assert isinstance(query, Join)
+        self.unregister(number, position)
+        self._queries[number], self._changed[number] = query, position
+        self._guests.add(number)
+        self._restored[number] = None
+
+    def spread_by_rows(self, number: int) -> bool:
+        """Whether a query is found by all shards, each with its own rows."""
+        return number in self._shapes and self._shapes[number][1]
+
+    def survey(self, tables: Mapping[str, Latest], shards: int) -> list[Surveyed]:
+        """How the rows and joins lie of every line that joins here are on, were it cut for so many shards."""
+        bands: dict[Line, list[Range]] = {}
+        for number in some_of(self._queries, len(self._queries)):
+            shape, ranges = lowered(self._queries[number])
+            if ranges is not None:
+                bands.setdefault(line_of(shape), []).append(ranges.band)
+        for line, widest in self._widest.items():
+            if line in bands:
+                bands[line].append(widest)
+        cuts = {} if self._part is None else {one.line: one for one in self._part.lines}
+        return [survey(line, np.array(some), tables, shards, cuts.get(line)) for line, some in sorted(bands.items())]
+
     # ---- families
 
     def founded(self, tables: Mapping[str, Latest]) -> Mapping[FamilyShape, Family]:
-        """All families."""
+        """All families that have all rows."""
         self._found(tables)
-        return self._families
+        return {shape: family for (shape, spread), family in self._families.items() if not spread}
 
     def _found(self, tables: Mapping[str, Latest]) -> None:
         """Bring queries that were restored into families."""
@@ -137,12 +211,22 @@ class StandingJoins:
         shape, ranges = lowered(self._queries[number])
         if ranges is None:
             return
-        family = self._families.get(shape)
+        if shape.band and np.isfinite(ranges.band).all():
+            line, (low, high) = line_of(shape), ranges.band
+            least, most = self._widest.get(line, ranges.band)
+            self._widest[line] = (min(least, low), max(most, high))
+        part = self._part
+        cuts = None if part is None else part.cuts(shape, ranges.band)
+        if cuts is None and number in self._guests:
+            return
+        which = (shape, cuts is not None)
+        family = self._families.get(which)
         if family is None:
-            family = Family(shape, tables[shape.left].schema, tables[shape.right].schema)
-            self._families[shape] = family
+            own = None if part is None or cuts is None else (part.shard, cuts)
+            family = Family(shape, tables[shape.left].schema, tables[shape.right].schema, own)
+            self._families[which] = family
         family.add(number, ranges)
-        self._shapes[number] = shape
+        self._shapes[number] = which
 
     # ---- what is said
 
@@ -164,15 +248,23 @@ class StandingJoins:
             for one in (old, new)
         )
         stays: Flags = np.isin(are, were, assume_unique=True)
-        kept = are[stays]
-        different = self._differ(changes, left, right, numbers, kept // len(pairs), pairs[kept % len(pairs)])
-        entered = np.concatenate((are[~stays], kept[different]))
+        unsure = stays
+        change = None if self._part is None else changes.get(left.schema.name)
+        if change is not None:
+            # A left row that is another one now may have come from another shard, and its pairs with it.
+            moved: Flags = np.isin(slots_of(pairs)[0], change.slots[change.had & change.has])
+            unsure = stays | moved[are % len(pairs)]
+        which, at = np.divmod(are[unsure], len(pairs))
+        different = ~unsure
+        different[unsure] = self._differ(changes, left, right, numbers, which, pairs[at])
+        said: Flags = ~stays | different
+        entered = are[said]
         gone = were[~np.isin(were, are, assume_unique=True)]
         facts = np.concatenate((entered, gone))
         if not len(facts):
             return None
         kinds = np.full(len(facts), RowKind.DELETE, np.int8)
-        kinds[: len(entered)] = RowKind.UPSERT
+        kinds[: len(entered)] = np.where(different[said], RowKind.UPSERT, STAYS)
         order = np.argsort(facts)
         facts, kinds = facts[order], kinds[order]
         queries = numbers[facts // len(pairs)]
@@ -194,8 +286,14 @@ class StandingJoins:
     ) -> Flags:
         """Of results that stay, which show a column that is another one now."""
         result: Flags = np.zeros(len(pairs), np.bool_)
+        if not len(pairs):
+            return result
         joined = joined_schema(left.schema, right.schema)
-        shown = [[joined.index(name) for name in self._queries[number].columns] for number in numbers.tolist()]
+        # Of very many joins most show the same columns.
+        columns = [self._queries[number].columns for number in numbers.tolist()]
+        kinds = {names: nth for nth, names in enumerate(dict.fromkeys(columns))}
+        showing = np.array([kinds[names] for names in columns])[places]
+        shown = [[joined.index(name) for name in names] for names in kinds]
         offset = 0
         for latest, slots in zip((left, right), slots_of(pairs), strict=True):
             width = len(latest.schema.columns)
@@ -208,7 +306,7 @@ class StandingJoins:
                 bits = differing(latest.schema, before, after, words)
                 at = np.minimum(np.searchsorted(change.slots, slots), len(change) - 1)
                 hit = change.slots[at] == slots
-                result |= hit & (bits[at] & masks[places]).any(axis=1)
+                result |= hit & (bits[at] & masks[showing]).any(axis=1)
             offset += width
         return result
 

@@ -1,5 +1,7 @@
 """Rows as a join sees them: what they are joined on, the attributes there are ranges for, and whether all are there."""
 
+from itertools import islice
+
 import numpy as np
 
 from slackwater.core.schema import TableSchema
@@ -7,6 +9,7 @@ from slackwater.core.types import DataType
 from slackwater.processing.base import Flags, Floats
 from slackwater.processing.columns import Cells
 from slackwater.processing.joined.lowering import FamilyShape
+from slackwater.processing.joined.scattering import scattered, seed_of
 from slackwater.processing.matching.base import JoinSide
 from slackwater.processing.regions import Sheet
 
@@ -20,6 +23,7 @@ class KeyNumbers:
 
     def __init__(self, *, numbered: bool) -> None:
         self._numbers: dict[object, float] | None = {} if numbered else None
+        self._places = np.zeros(0)
 
     @classmethod
     def of(cls, shape: FamilyShape, left: TableSchema, right: TableSchema) -> "KeyNumbers":
@@ -36,6 +40,16 @@ class KeyNumbers:
         made = np.zeros(len(values))
         made[valid] = [numbers.setdefault(value, float(len(numbers))) for value in values[valid].tolist()]
         return made
+
+    def places(self, numbers: Floats) -> Floats:
+        """Where keys lie between 0 and 1, scattered evenly: of a value the same in every process."""
+        if self._numbers is None:
+            return scattered(numbers.view(np.uint64))
+        new = len(self._numbers) - len(self._places)
+        if new:
+            latest = [seed_of(value) for value in islice(reversed(self._numbers), new)]
+            self._places = np.concatenate((self._places, scattered(np.array(latest[::-1], np.uint64))))
+        return self._places[numbers.astype(np.int64)]
 
 
 def partners(shape: FamilyShape, side: JoinSide, sheet: Sheet, keys: KeyNumbers) -> tuple[Floats, Floats, Flags]:

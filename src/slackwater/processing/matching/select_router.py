@@ -27,6 +27,7 @@ from slackwater.processing.matching.select_hotspot import SelectHotspot
 from slackwater.processing.matching.select_routes import Stamps, each_query, join_first, select_first
 
 BUCKETS = 100
+_LARGEST = float(np.finfo(np.float64).max) / 4
 CALL = 1e-4
 """Seconds that another route costs a batch whatever it does."""
 LOOK = 5e-7
@@ -200,8 +201,10 @@ class SelectRouter(SelectHotspot):
         if not len(ends):
             # Every range holds every value.
             return StepFunction(np.array([-np.inf]), np.array([float(len(slots))]))
-        least, most = float(ends.min()), float(ends.max())
-        most = most if most > least else least + 1.0
+        # Ends may be so large that their difference is infinite, or so close that no bucket fits between them.
+        least, most = np.clip((ends.min(), ends.max()), -_LARGEST, _LARGEST).tolist()
+        narrow = 2 * BUCKETS * float(np.spacing(max(abs(least), abs(most))))
+        most = most if most - least > narrow else least + max(1.0, narrow)
         return equal_width(Ranges(np.clip(low, least, most), np.clip(high, least, most), least, most), BUCKETS)
 
     def _check(self) -> None:

@@ -71,6 +71,15 @@ class Cuts:
         """The first and the last shard that may own a row in each closed range."""
         return np.searchsorted(self.bounds, low, side="left"), np.searchsorted(self.bounds, high, side="right")
 
+    def reached(self, join: Floats, least: float, most: float) -> tuple[Integers, Integers]:
+        """The first and the last shard that may own a partner of each right row: right − left in [least, most]."""
+        # With room for rounding, of the difference itself and here.
+        with np.errstate(over="ignore"):
+            return self.readers(
+                np.nextafter(join - most, -np.inf) - _slip(join, most),
+                np.nextafter(join - least, np.inf) + _slip(join, least),
+            )
+
 
 def cuts_of(join: Floats, shards: int) -> Cuts:
     """Boundaries by which shards own about as many of these left rows each."""
@@ -177,13 +186,7 @@ class Sharded:
         return [np.flatnonzero((first <= shard) & (shard <= last)) for shard in range(self.cuts.shards)]
 
     def _reading(self, join: Floats, least: float, most: float) -> tuple[Integers, Integers]:
-        if not self._shape.band:
-            return self.cuts.readers(join, join)
-        # right − left in [least, most], with room for rounding.
-        return self.cuts.readers(
-            np.nextafter(join - most, -np.inf) - _slip(join, most),
-            np.nextafter(join - least, np.inf) + _slip(join, least),
-        )
+        return self.cuts.reached(join, least, most) if self._shape.band else self.cuts.readers(join, join)
 
     def _widen(self, low: float, high: float) -> None:
         least, most = min(low, self._least), max(high, self._most)

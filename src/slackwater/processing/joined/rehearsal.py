@@ -1,0 +1,63 @@
+"""Everything that matching joins needs, compiled before anybody waits for it.
+
+On a machine that has never matched a join compiling takes many seconds, longer than a lease; and it would happen where
+the first join is taken in, with everybody waiting. So whoever reads the first join, on whatever thread, does it then.
+"""
+
+from collections.abc import Iterator
+from functools import cache
+
+import numpy as np
+
+from slackwater.processing.matching.band_hotspot import BandHotspot
+from slackwater.processing.matching.base import JoinRows, Joins, JoinSide, Shape
+from slackwater.processing.matching.costs import USUAL, Route
+from slackwater.processing.matching.select_router import SelectRouter
+
+_SHAPES = tuple(Shape(band, left, right) for band in (True, False) for left in (0, 1) for right in (0, 1))
+_COUNT = 48
+
+
+@cache
+def rehearse() -> None:
+    """Let queries and rows come and go, by every route. The second time it does nothing."""
+    for shape in _SHAPES:
+        for matcher in _matchers(shape):
+            _exercise(shape, matcher)
+
+
+def _matchers(shape: Shape) -> Iterator[BandHotspot | SelectRouter]:
+    if shape.band:
+        yield BandHotspot(shape)
+        return
+    for only in Route:
+        # Constants under which this route is always the cheapest.
+        yield SelectRouter(
+            shape, constants={route: tuple(float(route is not only) for _ in terms) for route, terms in USUAL.items()}
+        )
+
+
+def _exercise(shape: Shape, matcher: BandHotspot | SelectRouter) -> None:
+    numbers = np.arange(_COUNT)
+    # Half of the ranges have a point in common, the others have not.
+    low = np.where(numbers % 2 == 0, -1.0, numbers.astype(np.float64))
+    for first in (0, _COUNT // 2):
+        chosen = slice(first, first + _COUNT // 2)
+        ends = [low[chosen], low[chosen] + 0.5]
+        band = ends if shape.band else [np.zeros(_COUNT // 2)] * 2
+        left, right = ([np.repeat(end[:, None], n, axis=1) for end in ends] for n in (shape.left, shape.right))
+        matcher.add(Joins(numbers[chosen].copy(), *(end.copy() for end in band), *left, *right))
+    rows = {
+        side: JoinRows(numbers, (numbers % 7).astype(np.float64) - 3, np.full((_COUNT, shape.attributes(side)), -0.75))
+        for side in JoinSide
+    }
+    for _ in range(2):
+        for side, own in rows.items():
+            matcher.insert(side, own)
+        for side, own in rows.items():
+            matcher.results(side, own)
+            # Of few rows all are looked at to find a route, of many some.
+            matcher.results(side, JoinRows(own.ids[:2], own.join[:2], own.attributes[:2]))
+        for side, own in rows.items():
+            matcher.delete(side, own.ids)
+    matcher.remove(numbers)
