@@ -158,3 +158,19 @@ async def test_joins_go_on_after_a_restart(tmp_path: Path) -> None:
                         assert shown(subscription) == tables.pairs(nth)
         assert "Traceback" not in server.report()
     assert tables.pairs(0)
+
+
+async def test_a_join_of_everything_with_everything_hurts_nobody(client: Client) -> None:
+    """It is refused, over both ways in, and the server goes on."""
+    for table in ("unit", "target"):
+        await client.execute(TABLES[table].format(n="large"))
+        rows = [{"id": k, "pos": float(k)} for k in range(1_001)]
+        receipt = await client.ingest(f"{table}large", rows)
+    every = "SUBSCRIBE SELECT u.id, t.id FROM unitlarge u JOIN targetlarge t ON t.pos - u.pos < 1e300"
+    with pytest.raises(SlackwaterError, match="1,002,001 pairs"):
+        await client.subscribe(every).ready(20)
+    with pytest.raises(SlackwaterError, match="1,002,001 pairs"):
+        await client.execute(every.replace("SUBSCRIBE", "SUBSCRIBE every AS"))
+    near = await client.subscribe(every.replace("< 1e300", "= 1")).ready(20)
+    assert len(near.rows) == 1_000
+    assert near.as_of >= receipt.position

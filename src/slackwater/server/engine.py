@@ -23,6 +23,8 @@ from slackwater.server.events import (
     QueryUnregistered,
 )
 
+MOST_RESULTS = 2_000_000
+"""Of joins of one shape in one step, before whole answers are told instead of changes."""
 _OUTGROWN = "the table has got another column; the cache is filled again with it"
 
 
@@ -31,6 +33,7 @@ class NodeEngine(QueryEngine):
 
     def __init__(self) -> None:
         super().__init__()
+        self.host.joins.most_results = MOST_RESULTS
         self.notified: Counter[int] = Counter()
         """Notifications of each query since this process began."""
         self.notifications = 0
@@ -41,8 +44,15 @@ class NodeEngine(QueryEngine):
         """The table that a bound query reads, or what its pairs of rows go by."""
         return self.host.schema(table)
 
+    def bind(self, sql: str) -> tuple[StandingQuery, str, str | None]:
+        """A subscription's query, as on any host, unless its answer is too large as it is."""
+        bound = super().bind(sql)
+        self.host.check_size(bound[0])
+        return bound
+
     def answer(self, number: int) -> Answer:
         """All that has been said of a query that is registered."""
+        self.host.check_size(self.query(number))
         return self.host.answer(number)
 
     def select(self, table: str, region: Region) -> pa.RecordBatch:

@@ -66,6 +66,8 @@ class Family:
         self._loaded = False
         self._numbers: set[int] = set()
         self._waiting: dict[int, Ranges] = {}
+        self.crowded: set[int] = set()
+        """Queries of whose results with the last changes not all were told."""
         self.asked = 0
         """Rows that were matched since the family was founded, as they were and as they are."""
         self.moments: deque[Moment] = deque(maxlen=MOST_MOMENTS)
@@ -85,20 +87,28 @@ class Family:
             self.matcher.remove(np.array([number], np.int64))
 
     def apply(
-        self, changes: Mapping[JoinSide, Changes], tables: Mapping[str, Latest], position: Position
+        self,
+        changes: Mapping[JoinSide, Changes],
+        tables: Mapping[str, Latest],
+        position: Position,
+        most: int | None = None,
     ) -> tuple[Pairs, Pairs]:
-        """Take changes of one or both tables in: the results with changed rows as they were, and as they are."""
+        """Take changes of one or both tables in: the results with changed rows as they were, and as they are.
+
+        Where rows of one side have more than `most` results, those of some queries are left out, see `crowded`.
+        """
+        self.crowded.clear()
         self.settle()
         if not self._loaded:
             self._load(changes, tables)
         old = {side: self._rows(side, one.before, one.slots, one.had) for side, one in changes.items()}
         new = {side: self._rows(side, one.after, one.slots, one.has) for side, one in changes.items()}
-        were = self._results(old)
+        were = self._results(old, most)
         for side, rows in old.items():
             self.matcher.delete(side, rows.ids)
         for side, rows in new.items():
             self.matcher.insert(side, rows)
-        are = self._results(new)
+        are = self._results(new, most)
         self._note(position)
         return were, are
 
@@ -165,13 +175,14 @@ class Family:
             self.matcher.insert(side, self._rows(side, rows, slots, np.ones(len(slots), np.bool_)))
         self._loaded = True
 
-    def _results(self, asked: Mapping[JoinSide, JoinRows]) -> Pairs:
+    def _results(self, asked: Mapping[JoinSide, JoinRows], most: int | None) -> Pairs:
         queries, pairs = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for side, rows in asked.items():
             self.asked += len(rows)
             # Of ranges near the ends of DOUBLE a route's estimated cost may be no number; the results are the same.
             with np.errstate(all="ignore"):
-                found = self.matcher.results(side, rows)
+                found, crowded = self.matcher.most_results(side, rows, most)
+            self.crowded.update(crowded.tolist())
             own = rows.ids[found.rows]
             left, right = (own, found.partners) if side is JoinSide.LEFT else (found.partners, own)
             queries.append(found.queries)

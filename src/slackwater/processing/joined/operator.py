@@ -14,7 +14,7 @@ Design
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from slackwater.processing.base import (
     Rows,
 )
 from slackwater.processing.differing import Words, bits_of, differing, words_for
-from slackwater.processing.joined.answers import answer_of, side_by_side
+from slackwater.processing.joined.answers import Answers, side_by_side
 from slackwater.processing.joined.family import Family, Pairs, slots_of
 from slackwater.processing.joined.lowering import FamilyShape, lowered
 from slackwater.processing.matching.base import JoinSide
@@ -46,8 +46,13 @@ class StandingJoins:
     """Joins by incremental maintenance; implements `base.JoinOperator`."""
 
     partitioning = Partitioning.BY_QUERY
+    most_pairs: ClassVar[int] = 1_000_000
+    """Pairs of the answer of a join that strangers may ask for."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_results: int | None = None) -> None:
+        self.most_results = most_results
+        """Results that rows of one table may give the joins of one shape in one step; all of them are in memory at
+        once. Beyond that, some joins are to be told *anew*, see `base.Notifications`."""
         self._queries: dict[int, Join] = {}
         self._changed: dict[int, Position] = {}
         self._shapes: dict[int, FamilyShape] = {}
@@ -55,6 +60,7 @@ class StandingJoins:
         self._families: dict[FamilyShape, Family] = {}
         self._restored: dict[int, None] = {}
         """Queries that are not in their families yet."""
+        self._answers = Answers()
 
     def accepts(self, query: StandingQuery) -> bool:
         """Joins of both kinds."""
@@ -87,21 +93,34 @@ class StandingJoins:
         self._found(tables)
         by_table = {one.table: one for one in changes if len(one)}
         found: dict[tuple[str, str], list[tuple[Pairs, Pairs]]] = {}
+        crowded: list[int] = []
         for shape, family in self._families.items():
             own = {side: by_table[shape.table(side)] for side in JoinSide if shape.table(side) in by_table}
             if own:
-                found.setdefault((shape.left, shape.right), []).append(family.apply(own, tables, position))
+                results = family.apply(own, tables, position, self.most_results)
+                found.setdefault((shape.left, shape.right), []).append(results)
+                crowded += family.crowded
+        crowded.sort()
+        self._changed.update(dict.fromkeys(crowded, position))
         said = []
         for (left, right), parts in sorted(found.items()):
+            if crowded:
+                parts = [(_without(old, crowded), _without(new, crowded)) for old, new in parts]
             rows = self._said(by_table, tables[left], tables[right], parts, position)
             if rows is not None:
                 said.append(rows)
-        return Notifications(position, rows=tuple(said))
+        return Notifications(position, rows=tuple(said), anew=tuple(crowded))
 
     def answer(self, number: int, tables: Mapping[str, Latest]) -> Answer:
         """What has been said of a query so far."""
         query = self._queries[number]
-        return Answer(number, self._changed[number], rows=answer_of(query, tables[query.left], tables[query.right]))
+        return Answer(
+            number, self._changed[number], rows=self._answers.answer(query, tables[query.left], tables[query.right])
+        )
+
+    def check_size(self, query: Join, tables: Mapping[str, Latest]) -> None:
+        """Refuse a join whose answer has more pairs by now than are kept."""
+        self._answers.check(query, tables[query.left], tables[query.right], self.most_pairs)
 
     def snapshot(self) -> bytes:
         """The whole state."""
@@ -211,6 +230,11 @@ class StandingJoins:
                 result |= hit & (bits[at] & masks[places]).any(axis=1)
             offset += width
         return result
+
+
+def _without(found: Pairs, crowded: Sequence[int]) -> Pairs:
+    others: Flags = ~np.isin(found.queries, crowded)
+    return Pairs(found.queries[others], found.pairs[others])
 
 
 def _all(parts: Sequence[tuple[Pairs, Pairs]], which: int) -> Pairs:
