@@ -31,6 +31,7 @@ from slackwater.hosting.publication import as_bytes
 from slackwater.processing.base import Notifications, RowKind
 from slackwater.processing.columns import python_rows
 from slackwater.processing.host import Host
+from slackwater.processing.joined import family as joined_family
 
 LEFT = TableSchema(
     "unit",
@@ -397,3 +398,26 @@ def test_a_row_alone_may_have_too_many_results() -> None:
     host.register(5, EVERYTHING_JOINED, Position(3))
     updates = [Update("unit", (3, 0.5, "a", 1, "y"), Instant(100), Origin("s", 100), Operation.UPSERT)]
     assert host.apply("unit", to_batch(LEFT, updates), Position(100)).anew == (5,)
+
+
+def test_keys_that_are_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table whose rows have other keys all the time must not fill the memory."""
+    monkeypatch.setattr(joined_family, "_SPARE_KEYS", 10)
+    host = filled(8)
+    host.register(1, Join("unit", "target", "product", "product", ("unit.id",)), Position(3))
+    known = []
+    for step in range(100, 160):
+        key, about = f"key {step}", (Instant(step), Origin("s", step), Operation.UPSERT)
+        unit = to_batch(LEFT, [Update("unit", (3, 0.0, key, 1, "x"), *about)])
+        target = to_batch(RIGHT, [Update("target", ("t", 5, key, 0.0, 1, None), *about)])
+        said = host.apply_all({"unit": unit, "target": target}, Position(step))
+        [family] = host.families().values()
+        known.append(len(family._keys))
+        family.matcher._check()
+        # The two rows had partners at first; since then they have each other.
+        gone = [kind == RowKind.DELETE for part in said.rows for kind in part.kinds.tolist()]
+        assert gone.count(True) == (14 if step == 100 else 0)
+    assert max(known) <= 16
+    rows = host.answer(1).rows
+    assert rows is not None
+    assert rows.num_rows == 49 + 1

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from slackwater.core.errors import MatchingError
+from slackwater.processing.base import Integers
 from slackwater.processing.matching import tables
 from slackwater.processing.matching.tables import Slots
 
@@ -34,7 +35,7 @@ def test_slots_taken_one_by_one_are_not_copied_each_time() -> None:
     slots, copied = Slots("query"), list[int]()
     slots.give(np.arange(3_000))
 
-    def watched(column: tables.Integers, size: int) -> tables.Integers:
+    def watched(column: Integers, size: int) -> Integers:
         larger = grow(column, size)
         if larger is not column:
             copied.append(len(column))

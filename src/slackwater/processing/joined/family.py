@@ -26,6 +26,8 @@ from slackwater.processing.regions import Sheet
 
 MOST_MOMENTS = 256
 """So many moments of a family are remembered."""
+_SPARE_KEYS = 4096
+"""So many keys may be met, and as many again as there were, before it is seen which are still there."""
 _BITS = 32
 """A pair is one number: the slot of the left key, then that of the right one."""
 
@@ -63,7 +65,7 @@ class Family:
         self.matcher: BandHotspot | SelectRouter = (
             BandHotspot(shape.matched) if shape.band else SelectRouter(shape.matched)
         )
-        self._loaded = False
+        self._loaded, self._numbered = False, 0
         self._numbers: set[int] = set()
         self._waiting: dict[int, Ranges] = {}
         self.crowded: set[int] = set()
@@ -99,8 +101,14 @@ class Family:
         """
         self.crowded.clear()
         self.settle()
+        if len(self._keys) > 2 * self._numbered + _SPARE_KEYS:
+            # Most keys may be gone for good: number those that are there, and no others.
+            self._keys.forget()
+            self.matcher.forget_rows()
+            self._loaded = False
         if not self._loaded:
             self._load(changes, tables)
+            self._numbered = len(self._keys)
         old = {side: self._rows(side, one.before, one.slots, one.had) for side, one in changes.items()}
         new = {side: self._rows(side, one.after, one.slots, one.has) for side, one in changes.items()}
         were = self._results(old, most)

@@ -46,8 +46,7 @@ class IndexedMatcher(ABC):
         least = 0 if shape.band else 1
         self._widths = (max(shape.left, least), max(shape.right, least))
         self._queries = QueryTable(*self._widths)
-        self._tables = (RowTable(self._widths[0]), RowTable(self._widths[1]))
-        self._orders = (PackedOrder(), PackedOrder())
+        self.forget_rows()
         self._certain = shape.left + shape.right == 0 if shape.band else max(shape.left, shape.right) <= 1
 
     @property
@@ -82,6 +81,11 @@ class IndexedMatcher(ABC):
         table = self._tables[side]
         slots = table.slots.take(ids)
         self._orders[side].delete(table.join[slots], self._second(table.attributes[slots]), slots)
+
+    def forget_rows(self) -> None:
+        """Have no rows on either side."""
+        self._tables = (RowTable(self._widths[0]), RowTable(self._widths[1]))
+        self._orders = (PackedOrder(), PackedOrder())
 
     def rows(self, side: JoinSide, ids: Integers) -> JoinRows:
         """Present rows by their ids."""
