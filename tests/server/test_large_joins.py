@@ -10,6 +10,7 @@ from slackwater.lab.workload import TABLE
 from slackwater.log import Record, Registered, TableDefined, Updates
 from slackwater.processing.joined import StandingJoins
 from slackwater.processing.queries import plain_query
+from slackwater.server import engine
 from slackwater.server.engine import NodeEngine
 from slackwater.server.rules import Rules
 from slackwater.server.state import ServerState
@@ -122,3 +123,14 @@ def test_what_was_kept_is_kept_after_a_snapshot_too(bench: Joined) -> None:
     again = NodeEngine()
     again.restore(bench.engine.snapshot())
     assert again.host.joins.most_results == NodeEngine().host.joins.most_results is not None
+
+
+def test_shapes_have_a_limit_because_each_has_all_rows(bench: Joined, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "MOST_SHAPES", 2)
+    assert Subscribed in kinds(bench.subscribed(ALL, ref=1))
+    assert Subscribed in kinds(bench.subscribed(EQUAL, ref=2))
+    [refused] = bench.subscribed(EQUAL + " WHERE items.price > 2", ref=3)
+    assert isinstance(refused, Refused)
+    assert "2 shapes" in refused.why
+    # Of the shapes that there are, there may be more.
+    assert Subscribed in kinds(bench.subscribed(ALL.replace("1000", "900"), ref=4))

@@ -5,15 +5,17 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
+from slackwater.core.errors import NotSupported
 from slackwater.core.hosts import HostKind
 from slackwater.core.labels import cache_text
-from slackwater.core.query import Selection, StandingQuery
+from slackwater.core.query import Join, Selection, StandingQuery
 from slackwater.core.region import Region
 from slackwater.core.schema import TableSchema
 from slackwater.hosting.engine import QueryEngine
 from slackwater.hosting.steps import Registration, Step
 from slackwater.log import Entry
 from slackwater.processing.base import Answer, Notifications
+from slackwater.processing.joined import lowered
 from slackwater.server.events import (
     Applied,
     Event,
@@ -25,6 +27,8 @@ from slackwater.server.events import (
 
 MOST_RESULTS = 2_000_000
 """Of joins of one shape in one step, before whole answers are told instead of changes."""
+MOST_SHAPES = 256
+"""Of joins: each has the rows of both its tables in an index of its own."""
 _OUTGROWN = "the table has got another column; the cache is filled again with it"
 
 
@@ -45,9 +49,16 @@ class NodeEngine(QueryEngine):
         return self.host.schema(table)
 
     def bind(self, sql: str) -> tuple[StandingQuery, str, str | None]:
-        """A subscription's query, as on any host, unless its answer is too large as it is."""
+        """A subscription's query, as on any host, unless its answer or what it takes to keep it is too large."""
         bound = super().bind(sql)
-        self.host.check_size(bound[0])
+        if isinstance(bound[0], Join):
+            self.host.check_size(bound[0])
+            families = self.host.families()
+            if len(families) >= MOST_SHAPES and lowered(bound[0])[0] not in families:
+                raise NotSupported(
+                    f"there are joins of {MOST_SHAPES} shapes already, as many as are kept; join the same columns, and "
+                    f"give ranges for the same columns, as others do (GET /v1/joins shows them)"
+                )
         return bound
 
     def answer(self, number: int) -> Answer:
