@@ -305,7 +305,7 @@ def test_a_table_with_a_join_on_it_stays() -> None:
         (Join("unit", "target", "pos", "pos", ("unit.nothing",), Interval(0.0, 1.0)), "no column"),
         (Join("unit", "target", "product", "pos", ("unit.id",)), "never equal"),
         (Join("unit", "target", "product", "product", ("unit.id",), Interval(0.0, 1.0)), "difference is of numbers"),
-        (Join("unit", "unit", "pos", "pos", ("unit.id",)), "joined with itself"),
+        (Join("unit", "unit", "pos", "pos", ("unit.id", "target.id")), "no column"),
     ],
 )
 def test_what_does_not_fit_the_tables_is_refused(query: Join, why: str) -> None:
