@@ -421,3 +421,16 @@ def test_keys_that_are_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> No
     rows = host.answer(1).rows
     assert rows is not None
     assert rows.num_rows == 49 + 1
+
+
+def test_nothing_is_left_of_a_join_that_went() -> None:
+    host = filled(5)
+    for number in range(3):
+        host.register(number, EVERYTHING_JOINED, Position(3))
+    assert host.joins._answers._seen
+    for number in range(3):
+        assert host.families()
+        host.unregister(number, Position(4))
+    assert not host.families()
+    assert not host.joins._answers._seen
+    assert host.joins.snapshot() == Host().joins.snapshot()

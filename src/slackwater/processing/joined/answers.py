@@ -74,6 +74,10 @@ class Answers:
                 f"ask for fewer with WHERE, or with a narrower range"
             )
 
+    def forget(self, shape: FamilyShape) -> None:
+        """Remember nothing of what this shape sees."""
+        self._seen.pop(shape, None)
+
     def _pairs(self, shape: FamilyShape, ranges: Ranges, left: Latest, right: Latest) -> tuple[Integers, Integers]:
         (first, ours), (second, theirs), starts, ends = self._found(shape, ranges, left, right)
         counts = ends - starts

@@ -87,6 +87,7 @@ class StandingJoins:
             family.remove(number)
             if not len(family):
                 del self._families[shape]
+                self._answers.forget(shape)
 
     def apply(self, changes: Sequence[Changes], tables: Mapping[str, Latest], position: Position) -> Notifications:
         """Find the pairs that entered, changed or left."""
