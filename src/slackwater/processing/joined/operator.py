@@ -175,12 +175,12 @@ class StandingJoins:
         position: Position,
     ) -> Rows | None:
         old, new = (_all(parts, which) for which in (0, 1))
-        numbers = np.unique(np.concatenate((old.queries, new.queries)))
-        pairs = np.unique(np.concatenate((old.pairs, new.pairs)))
+        numbers = _distinct(np.concatenate((old.queries, new.queries)))
+        pairs = _distinct(np.concatenate((old.pairs, new.pairs)))
         if not len(pairs):
             return None
         were, are = (
-            np.unique(np.searchsorted(numbers, one.queries) * len(pairs) + np.searchsorted(pairs, one.pairs))
+            _distinct(np.searchsorted(numbers, one.queries) * len(pairs) + np.searchsorted(pairs, one.pairs))
             for one in (old, new)
         )
         stays: Flags = np.isin(are, were, assume_unique=True)
@@ -197,7 +197,7 @@ class StandingJoins:
         facts, kinds = facts[order], kinds[order]
         queries = numbers[facts // len(pairs)]
         needed, places = np.unique(facts % len(pairs), return_inverse=True)
-        self._changed.update(dict.fromkeys(np.unique(queries).tolist(), position))
+        self._changed.update(dict.fromkeys(_distinct(queries).tolist(), position))
         first, second = slots_of(pairs[needed])
         batch = side_by_side(left.take(first)[1], right.take(second)[1], left, right)
         name = joined_name(left.schema.name, right.schema.name)
@@ -236,6 +236,17 @@ class StandingJoins:
 def _without(found: Pairs, crowded: Sequence[int]) -> Pairs:
     others: Flags = ~np.isin(found.queries, crowded)
     return Pairs(found.queries[others], found.pairs[others])
+
+
+def _distinct(numbers: Integers) -> Integers:
+    """The numbers there are, in rising order.
+
+    `np.unique` hashes, and pairs of slots, many of which differ in the upper half alone, collide: four times as slow.
+    """
+    ordered = np.sort(numbers)
+    first: Flags = np.ones(len(ordered), np.bool_)
+    first[1:] = ordered[1:] != ordered[:-1]
+    return ordered[first]
 
 
 def _all(parts: Sequence[tuple[Pairs, Pairs]], which: int) -> Pairs:
