@@ -20,7 +20,7 @@ from benchmarks.statistics import peak
 from slackwater.lab.joins.workloads import BandWorkload, SelectWorkload, chapter_ranges
 from slackwater.processing.matching import JoinRows, JoinSide, Matcher
 from slackwater.processing.matching.band_ssi import BandSSI
-from slackwater.processing.matching.histogram import equal_width, held_by, optimal, ssi_histogram
+from slackwater.processing.matching.histogram import equal_width, held_by, optimal, ssi_histogram, ssi_lines
 from slackwater.processing.matching.hotspots import HotspotTracker
 from slackwater.processing.matching.select_ssi import SelectSSI
 
@@ -163,12 +163,13 @@ READINGS = {
     "midpoints ± 1500, lengths ± 2000": (1500.0, 2000.0),
     "midpoints ± 1500, lengths ± √2000": (1500.0, 2000**0.5),
     "midpoints ± √1500, lengths ± 2000": (1500**0.5, 2000.0),
+    "midpoints ± √1500, lengths ± √2000": (1500**0.5, 2000**0.5),
 }
 
 
 def histograms() -> Figures:
     found = []
-    # The second number of a normal distribution may be meant as a deviation or as a variance: all that are sensible.
+    # The second number of a normal distribution may be meant as a deviation or as a variance.
     for reading, spread in READINGS.items():
         rng = np.random.default_rng(1)
         ranges, groups = chapter_ranges(rng, 100_000, *spread)
@@ -177,7 +178,7 @@ def histograms() -> Figures:
         there = truth > 0
         for buckets in (20, 30, 50, 70):
             errors: Figures = {"reading": reading, "groups": groups, "buckets": buckets}
-            for make in (ssi_histogram, equal_width, optimal):
+            for make in (ssi_lines, ssi_histogram, equal_width, optimal):
                 started = time.process_time()
                 histogram = make(ranges, buckets)
                 seconds = time.process_time() - started

@@ -158,3 +158,37 @@ async def test_joins_go_on_after_a_restart(tmp_path: Path) -> None:
                         assert shown(subscription) == tables.pairs(nth)
         assert "Traceback" not in server.report()
     assert tables.pairs(0)
+
+
+async def test_a_join_of_everything_with_everything_hurts_nobody(client: Client) -> None:
+    """It is refused, over both ways in, and the server goes on."""
+    for table in ("unit", "target"):
+        await client.execute(TABLES[table].format(n="large"))
+        rows = [{"id": k, "pos": float(k)} for k in range(1_001)]
+        receipt = await client.ingest(f"{table}large", rows)
+    every = "SUBSCRIBE SELECT u.id, t.id FROM unitlarge u JOIN targetlarge t ON t.pos - u.pos < 1e300"
+    with pytest.raises(SlackwaterError, match="1,002,001 pairs"):
+        await client.subscribe(every).ready(20)
+    with pytest.raises(SlackwaterError, match="1,002,001 pairs"):
+        await client.execute(every.replace("SUBSCRIBE", "SUBSCRIBE every AS"))
+    near = await client.subscribe(every.replace("< 1e300", "= 1")).ready(20)
+    assert len(near.rows) == 1_000
+    assert (near.as_of or 0) >= receipt.position
+
+
+async def test_a_table_is_joined_with_itself(client: Client) -> None:
+    await client.execute(TABLES["unit"].format(n="alone"))
+    await client.ingest("unitalone", [{"id": k, "pos": float(k), "speed": k % 3} for k in range(6)])
+    near = "SUBSCRIBE SELECT a.id, b.id FROM unitalone a JOIN unitalone b ON b.pos - a.pos BETWEEN 0 AND 1"
+    alike = "SUBSCRIBE SELECT * FROM unitalone AS a JOIN unitalone AS b USING (speed) WHERE a.id < 2"
+    live = [await client.subscribe(sql).ready(20) for sql in (near, alike)]
+    assert [len(one.rows) for one in live] == [11, 4]
+    receipt = await client.ingest("unitalone", [{"id": 3, "pos": 5.0, "speed": 1}])
+    for one in live:
+        await one.reached(receipt.position, 20)
+    assert {(row["unitalone.id"], row["unitalone_2.id"]) for row in live[0].rows} == {
+        *((k, k) for k in range(6)), (0, 1), (1, 2), (4, 5), (4, 3), (3, 5), (5, 3),
+    }  # fmt: skip
+    assert {(row["unitalone.id"], row["unitalone_2.id"]) for row in live[1].rows} == {(0, 0), (1, 1), (1, 3), (1, 4)}
+    explained = str(await client.explain(near))
+    assert "unitalone_2.pos - unitalone.pos" in explained

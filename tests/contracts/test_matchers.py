@@ -25,6 +25,7 @@ from slackwater.processing.matching.band_hotspot import BandHotspot
 from slackwater.processing.matching.band_ssi import BandSSI
 from slackwater.processing.matching.costs import USUAL, Constants, Route
 from slackwater.processing.matching.hotspots import HotspotTracker
+from slackwater.processing.matching.order import PackedOrder
 from slackwater.processing.matching.partition import LazyPartition
 from slackwater.processing.matching.select_hotspot import SelectHotspot
 from slackwater.processing.matching.select_router import SelectRouter
@@ -230,6 +231,19 @@ class World:
 def test_history(kind: Make, shape: Shape, grid: float) -> None:
     world = World(kind, shape, seed=5, grid=grid)
     for _ in range(20):
+        world.step()
+
+
+@pytest.mark.parametrize(("kind", "shape"), [case for case in CASES if case.values[1] in (BANDS[0], SELECTS[0])])
+def test_lists_of_many_blocks(kind: Make, shape: Shape, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small histories fit into a block or two; with blocks of three entries searches go through a directory."""
+    made = PackedOrder.__init__
+    monkeypatch.setattr(PackedOrder, "__init__", lambda self, width=0, room=256: made(self, width, 3))
+    world = World(kind, shape, seed=6, grid=0.5)
+    world.add_queries(60)
+    for side in JoinSide:
+        world.change_rows(side, 0, 0, 40)
+    for _ in range(4):
         world.step()
 
 

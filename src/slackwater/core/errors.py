@@ -20,6 +20,8 @@ A message says what was expected, what came and what to do about it.
     │   └── TooManyItems         the similarity of all pairs would need too much memory
     ├── PlanningError            a query or a plan that cannot be, or a stored model that does not fit
     │   └── Infeasible           no bound that was asked can be kept; says the tightest that can
+    ├── MatchingError            standing joins, or rows for them, that a matcher cannot take
+    ├── AnswerTooLarge           a standing join with more pairs of rows than are kept
     └── MissingPart              an extra or a program that is not installed
 
 Rooms that talk to others add branches of their own: `TransportError` in `dissemination.transports`, what a server
@@ -114,6 +116,10 @@ def _infeasible(message: str, tightest: float) -> Infeasible:
 
 class MatchingError(SlackwaterError):
     """Standing joins, or rows for them, that a matcher cannot take."""
+
+
+class AnswerTooLarge(SlackwaterError):
+    """A standing join with more pairs of rows than are kept."""
 
 
 class StoreError(SlackwaterError):

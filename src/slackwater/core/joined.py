@@ -1,7 +1,9 @@
 """The answer of a join as a table: a row for each pair, its key the two keys together.
 
-Columns are called `table.column`, always: a name must not change because a table gets another column. Names of tables
-hold no control characters, so two of them with one in between name a pair of tables and nothing else.
+Columns are called `table.column`, always: a name must not change because a table gets another column. Of a table that
+is joined with itself the second one is called `table_2`, whatever a statement called it: all who join it see the same
+table. Names of tables hold no control characters, so two of them with one in between name a pair of tables and nothing
+else.
 """
 
 from collections.abc import Callable
@@ -45,6 +47,15 @@ def pair_named(name: str) -> tuple[str, str] | None:
     return (left, right) if between else None
 
 
+def called(left: str, right: str) -> tuple[str, str]:
+    """What the columns of each of two tables are called by.
+
+    >>> called("unit", "target"), called("unit", "unit")
+    (('unit', 'target'), ('unit', 'unit_2'))
+    """
+    return (left, right) if left != right else (left, f"{right}_2")
+
+
 def column_of(table: str, column: str) -> str:
     """What a column of one of the tables is called."""
     return f"{table}.{column}"
@@ -52,20 +63,19 @@ def column_of(table: str, column: str) -> str:
 
 def joined_schema(left: TableSchema, right: TableSchema) -> JoinedSchema:
     """The table that a join of these two is cut from."""
+    named = tuple(zip(called(left.name, right.name), (left, right), strict=True))
     columns = tuple(
-        _OfTable(column_of(table.name, column.name), column.type, column.nullable)
-        for table in (left, right)
+        _OfTable(column_of(name, column.name), column.type, column.nullable)
+        for name, table in named
         for column in table.columns
     )
-    key = tuple(column_of(table.name, name) for table in (left, right) for name in table.key)
+    key = tuple(column_of(name, part) for name, table in named for part in table.key)
     return JoinedSchema(joined_name(left.name, right.name), columns, key)
 
 
 def check_pair(left: str, right: str) -> None:
     """Refuse tables whose columns could not be told apart."""
-    first, second = left.lower(), right.lower()
-    if first == second:
-        raise SchemaError(f"a standing join reads two tables, and {left} is one; a table cannot be joined with itself")
+    first, second = (name.lower() for name in called(left, right))
     if first.startswith(second + ".") or second.startswith(first + "."):
         raise SchemaError(f"the columns of {left} and {right} could not be told apart, because of their names")
 

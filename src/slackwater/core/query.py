@@ -95,7 +95,8 @@ class Join:
     """Pairs of a row of `left` in its region and a row of `right` in its; exact, every change counts.
 
     With a `band`, right_column − left_column lies in it, computed as DOUBLE; without one the two columns are equal. The
-    columns shown are called by their tables, as in `unit.pos` (see `core.joined`).
+    columns shown are called by their tables, as in `unit.pos` (see `core.joined`). Both tables may be the same; then a
+    row is a partner of itself too, if the condition says so.
     """
 
     left: str

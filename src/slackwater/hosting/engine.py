@@ -273,6 +273,8 @@ class QueryEngine:
         )
         try:
             query = self.bind(record.text)[0] if record.query is None else query_of(record.query)
+            # Whoever keeps it: all engines of a log must know the same registrations.
+            self.host.check_size(query)
             if self.keeps(one):
                 self.host.register(number, self.held(query), entry.end)
             elif isinstance(query, Join) and self._attends(one):

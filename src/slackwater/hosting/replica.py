@@ -177,11 +177,17 @@ class Replica:
         for number, rows in self._rows.items():
             query = self._queries[number]
             if table.name in query.tables:
-                # Of a join the columns of the right table come after those of the left.
-                after = query.tables[0] == table.name and len(query.tables) > 1
-                end = len(former.columns) if after else None
+                # Of a join the columns of the right table come after those of the left; both may be this one.
+                first, last = query.tables[0] == table.name, query.tables[-1] == table.name
+                end = len(former.columns) if len(query.tables) > 1 and first else None
                 self._rows[number] = {
-                    key: (*row[:end], *more, *(() if end is None else row[end:])) for key, row in rows.items()
+                    key: (
+                        *row[:end],
+                        *more,
+                        *(() if end is None else row[end:]),
+                        *(more if end is not None and last else ()),
+                    )
+                    for key, row in rows.items()
                 }
 
     def _answered(self, answer: Answer) -> None:

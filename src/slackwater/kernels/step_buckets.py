@@ -1,7 +1,7 @@
 """Cutting a row of points into few buckets with the least weighted squared error, for every number of buckets at once.
 
-`bucket_costs` is the dynamic programme over where the last bucket begins, O(k n²); `bucket_ends` reads the cuts off it.
-`best_cost_plainly` tries all cuts.
+`bucket_costs` is the dynamic programme over where the last bucket begins, O(k n²), and `bucket_starts` reads the cuts
+off it. `best_cost_plainly` tries all cuts. `chord_costs` is the same where buckets are chords of a function, not steps.
 """
 
 from collections.abc import Sequence
@@ -43,6 +43,44 @@ def bucket_costs(values: Floats, weights: Floats, cost: Floats, choice: Integers
                 if cost[bucket - 1, start] + error < cost[bucket, end]:
                     cost[bucket, end] = cost[bucket - 1, start] + error
                     choice[bucket, end] = start
+
+
+@compiled
+def chord_errors(at: Floats, values: Floats, parts: Floats, jump: float, errors: Floats) -> None:
+    """Fill in the error of the chord from each place to each later one: the integral of q (f − chord)².
+
+    Between each place and the next, `parts` holds the integrals of q, qf, qf², qt, qft and qt², where f is the
+    function, q its weight and t how far it is from the place. They are added up and never subtracted: q may differ by
+    10¹⁰ from one to the next. A chord no longer than `jump` has no error.
+    """
+    for start in range(len(at)):
+        sums = np.zeros(6)
+        for end in range(start + 1, len(at)):
+            part, far = parts[:, end - 1], at[end - 1] - at[start]
+            sums[:3] += part[:3]
+            sums[3] += part[3] + far * part[0]
+            sums[4] += part[4] + far * part[1]
+            sums[5] += part[5] + far * (2 * part[3] + far * part[0])
+            wide, base = at[end] - at[start], values[start]
+            slope = (values[end] - base) / wide
+            error = sums[2] + base * (base * sums[0] - 2 * sums[1]) + slope * (slope * sums[5] - 2 * sums[4])
+            errors[start, end] = max(error + 2 * base * slope * sums[3], 0.0) if wide > jump else 0.0
+
+
+@compiled
+def chord_costs(errors: Floats, cost: Floats, choice: Integers) -> None:
+    """Fill in, for k chords from the first place to place n, the least error and where the last chord begins.
+
+    Both arrays are (most chords + 1) × places.
+    """
+    cost[:] = np.inf
+    cost[0, 0] = 0.0
+    for chord in range(1, cost.shape[0]):
+        for end in range(chord, len(errors)):
+            for start in range(chord - 1, end):
+                if cost[chord - 1, start] + errors[start, end] < cost[chord, end]:
+                    cost[chord, end] = cost[chord - 1, start] + errors[start, end]
+                    choice[chord, end] = start
 
 
 def bucket_starts(choice: Integers, buckets: int) -> list[int]:

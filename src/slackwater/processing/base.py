@@ -154,6 +154,8 @@ class Notifications:
     position: Position
     values: Values | None = None
     rows: Sequence[Rows] = field(default=())
+    anew: tuple[int, ...] = ()
+    """Queries whose answers changed in more places than can be told: whoever listens needs the whole answer."""
 
     def __len__(self) -> int:
         return (0 if self.values is None else len(self.values)) + sum(len(rows) for rows in self.rows)

@@ -22,6 +22,7 @@ Spark executor from a micro-batch, the simulator from a script.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 import msgspec
@@ -188,7 +189,8 @@ class Host:
         pairs = self.joins.apply(changes, self._tables, position)
         everything = merged([*said, pairs], position)
         # In the order of names, as several hosts together say it.
-        return Notifications(position, everything.values, tuple(sorted(everything.rows, key=lambda rows: rows.table)))
+        rows = tuple(sorted(everything.rows, key=lambda rows: rows.table))
+        return replace(everything, rows=rows)
 
     def advance(self, time: Instant, position: Position) -> Notifications:
         """Let time pass."""
@@ -203,6 +205,12 @@ class Host:
         if isinstance(keeper, StandingJoins):
             return keeper.answer(number, self._tables)
         return keeper.answer(number, self._tables[query.table])
+
+    def check_size(self, query: StandingQuery) -> None:
+        """Refuse a query that fits the tables, but whose answer has more rows by now than are kept."""
+        if isinstance(query, Join):
+            self._checked(query)
+            self.joins.check_size(query, self._tables)
 
     def select(self, table: str, region: Region) -> pa.RecordBatch:
         """The rows of a table that lie in a region now."""
@@ -271,7 +279,7 @@ class Host:
         tables = [LatestTable.restore(table) for table in parts["tables"]]
         for operator, (_, own) in zip(self._operators, parts["operators"], strict=True):
             operator.restore(own)
-        self.joins = StandingJoins()
+        self.joins = StandingJoins(self.joins.most_results)
         if "joins" in parts:
             self.joins.restore(parts["joins"])
         self._tables = {table.schema.name: table for table in tables}
@@ -288,4 +296,5 @@ class Host:
 def merged(said: Sequence[Notifications], position: Position) -> Notifications:
     """What several operators say, as one; values in order of their queries."""
     rows = tuple(part for one in said for part in one.rows if len(part))
-    return Notifications(position, gathered(one.values for one in said), rows)
+    anew = tuple(sorted(number for one in said for number in one.anew))
+    return Notifications(position, gathered(one.values for one in said), rows, anew)

@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from slackwater.core.errors import (
     AlgebraError,
+    AnswerTooLarge,
     LogError,
     NotSupported,
     PositionGone,
@@ -46,6 +47,7 @@ _STATUS: tuple[tuple[type[SlackwaterError], HTTPStatus, str], ...] = (
     (SqlError, HTTPStatus.BAD_REQUEST, "sql"),
     (SchemaError, HTTPStatus.CONFLICT, "schema"),
     (AlgebraError, HTTPStatus.BAD_REQUEST, "sql"),
+    (AnswerTooLarge, HTTPStatus(413), "limit"),
     (TooLarge, HTTPStatus.CONTENT_TOO_LARGE if hasattr(HTTPStatus, "CONTENT_TOO_LARGE") else HTTPStatus(413), "limit"),
     (TooSlow, HTTPStatus(422), "limit"),
     (Busy, HTTPStatus.TOO_MANY_REQUESTS, "busy"),

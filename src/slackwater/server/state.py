@@ -125,10 +125,12 @@ class ServerState:
     def _instructions(self, now: int) -> list[Instruction]:
         """What is to be done, with a frame for each session that was touched."""
         desk = self.subscriptions
-        if desk.touched and not desk.in_step:
-            for session in desk.touched.values():
-                self._flush(session, now, heartbeat=False)
+        while desk.touched and not desk.in_step:
+            # What one session is told may concern others: a query that turns out to be too large does.
+            touched = list(desk.touched.values())
             desk.touched.clear()
+            for session in touched:
+                self._flush(session, now, heartbeat=False)
         if desk.append:
             self._out.append(Append(tuple(desk.append)))
             desk.append.clear()

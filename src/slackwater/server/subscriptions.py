@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
-from slackwater.core.errors import SlackwaterError
+from slackwater.core.errors import AnswerTooLarge, SlackwaterError
 from slackwater.core.joined import answer_table
 from slackwater.core.query import Aggregate, StandingQuery
 from slackwater.dissemination.encoding import Encoding
@@ -222,6 +222,14 @@ class Subscriptions:
                 kept.recent.put(position, fact)
                 self._say_all(kept, fact)
 
+        for number in notifications.anew:
+            kept = self.queries.get(number)
+            if kept is not None and kept.since is not None and kept.warm:
+                kept.recent.forget(position)
+                kept.snapshots.clear()
+                for session in list(kept.sessions.values()):
+                    self._answer(session, kept, self.whole(number, session.encoding))
+
     def settle(self, now: int) -> None:
         """A step was reported to its end: attach who waited, and tell who has a query that is another one now."""
         arrived, self._arrived = self._arrived, {}
@@ -267,7 +275,13 @@ class Subscriptions:
                 yield known
                 yield from since
                 return
-        rows = self._engine.answer(number).rows
+        try:
+            rows = self._engine.answer(number).rows
+        except AnswerTooLarge as error:
+            # It was not when it was registered. Nobody else can be told all of it either, when that is needed.
+            self.suspend(QueriesSuspended((number,), str(error)))
+            yield Suspended(number, kept.epoch, str(error))
+            return
         assert rows is not None
         made_now = snapshot(kept, rows, self._engine.schema(answer_table(kept.query)), encoding)
         kept.snapshots[encoding] = (self.position, made_now)
@@ -366,6 +380,9 @@ class Subscriptions:
         was = None if facts is None else kept.epoch
         if facts is None:
             facts = list(self.whole(number, session.encoding))
+            if isinstance(facts[0], Suspended):
+                self._end(session, subscription, facts[0].why)
+                return
             if isinstance(facts[0], Snapshot) and facts[0].count > self._rules.most_rows:
                 most = f"{facts[0].count} rows are more than the {self._rules.most_rows} allowed"
                 self._end(session, subscription, f"{most}; ask for fewer with WHERE")

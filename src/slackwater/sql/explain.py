@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from slackwater.core.bound import Bound
 from slackwater.core.hosts import HostKind
+from slackwater.core.joined import called
 from slackwater.core.plan import Plan
 from slackwater.core.query import Aggregate, Join, OneShot, Selection, StandingQuery
 from slackwater.core.region import Region
@@ -219,12 +220,13 @@ def _selection(query: Selection) -> ExplainTree:
 
 
 def _join(query: Join) -> ExplainTree:
-    left, right = f"{query.left}.{query.left_column}", f"{query.right}.{query.right_column}"
+    names = called(query.left, query.right)
+    left, right = f"{names[0]}.{query.left_column}", f"{names[1]}.{query.right_column}"
     on = f"{left} = {right}" if query.band is None else f"{right} - {left} in {query.band}"
     return ExplainTree(
         "select-join" if query.band is None else "band join",
         (Detail("columns", query.columns), Detail("on", on)),
-        (_rows_of(query.left, query.left_region), _rows_of(query.right, query.right_region)),
+        (_rows_of(names[0], query.left_region), _rows_of(names[1], query.right_region)),
     )
 
 

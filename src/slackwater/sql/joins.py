@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from slackwater.core.errors import SchemaError
 from slackwater.core.extent import Interval
-from slackwater.core.joined import check_pair, column_of
+from slackwater.core.joined import called, check_pair, column_of
 from slackwater.core.query import Join
 from slackwater.core.region import EVERYTHING, NOTHING
 from slackwater.core.schema import Column, TableSchema
@@ -52,6 +52,12 @@ def join(select: exp.Select, catalog: Catalog, text: Text) -> Join:
         check_pair(left[0].name, right[0].name)
     except SchemaError as error:
         text.refuse(str(error), node.this)
+    for name in left[1].qualifiers & right[1].qualifiers:
+        text.fail(
+            f"both tables are called {name} here; give one another name, as in FROM {left[0].name} AS a "
+            f"JOIN {right[0].name} AS b",
+            node.this,
+        )
     return _Joining(left, right, text).query(select, node)
 
 
@@ -60,6 +66,7 @@ class _Joining:
 
     def __init__(self, left: tuple[TableSchema, Names], right: tuple[TableSchema, Names], text: Text) -> None:
         self._sides = (left, right)
+        self._called = called(left[0].name, right[0].name)
         self._text = text
         self._using: str | None = None
         self._regions = [EVERYTHING, EVERYTHING]
@@ -239,11 +246,11 @@ class _Joining:
             side, found = self._column(column)
             if isinstance(node, exp.Alias):
                 self._text.refuse(
-                    f"the columns of a standing join are called by their tables, as in {self._sides[side][0].name}."
+                    f"the columns of a standing join are called by their tables, as in {self._called[side]}."
                     f"{found.name}; leave AS {node.alias} out",
                     node,
                 )
-            shown.append(column_of(self._sides[side][0].name, found.name))
+            shown.append(column_of(self._called[side], found.name))
         if len(set(shown)) != len(shown):
             self._text.refuse("a column is asked for twice; once is enough", select.expressions[-1])
         return tuple(shown)
@@ -255,7 +262,7 @@ class _Joining:
             if only in (None, side):
                 for column in table.columns:
                     if only is not None or side == 0 or column.name.lower() != self._using:
-                        yield column_of(table.name, column.name)
+                        yield column_of(self._called[side], column.name)
 
 
 def _conjuncts(clause: exp.Expr | None) -> Iterator[exp.Expr]:

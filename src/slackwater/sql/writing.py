@@ -11,6 +11,7 @@ from sqlglot import exp
 from slackwater.core.bound import EXACT
 from slackwater.core.errors import NotSupported
 from slackwater.core.extent import Categories, Extent, Interval, Missing
+from slackwater.core.joined import called
 from slackwater.core.query import Aggregate, Join, Selection
 from slackwater.core.region import EVERYTHING, Region
 from slackwater.core.schema import TableSchema
@@ -148,33 +149,35 @@ def _query(query: Selection | Aggregate, table: TableSchema) -> exp.Select:
 
 def _join(query: Join, catalog: Catalog) -> exp.Select:
     left, right = _table(query.left, catalog), _table(query.right, catalog)
+    names = called(left.name, right.name)
     expressions: list[exp.Expr] = []
-    for name in query.columns:
-        table = left if name.startswith(left.name + ".") else right
-        expressions.append(_of(table, _column(name.removeprefix(table.name + "."))))
-    first, second = _of(left, _column(query.left_column)), _of(right, _column(query.right_column))
+    for shown in query.columns:
+        own = names[0] if shown.startswith(names[0] + ".") else names[1]
+        expressions.append(_of(own, _column(shown.removeprefix(own + "."))))
+    first, second = _of(names[0], _column(query.left_column)), _of(names[1], _column(query.right_column))
     if query.band is None:
         on: exp.Expr = exp.EQ(this=first, expression=second)
     else:
         difference = exp.Sub(this=second, expression=first)
         on = _chain(_ends(difference, query.band, DataType.DOUBLE), exp.And)
     conditions = [
-        _of(table, _condition(region, table))
-        for table, region in ((left, query.left_region), (right, query.right_region))
+        _of(name, _condition(region, table))
+        for name, table, region in ((names[0], left, query.left_region), (names[1], right, query.right_region))
         if region != EVERYTHING
     ]
+    alias = None if names[1] == right.name else exp.TableAlias(this=_name(names[1]))
     return exp.Select(
         expressions=expressions,
         from_=exp.From(this=exp.Table(this=_name(left.name))),
-        joins=[exp.Join(this=exp.Table(this=_name(right.name)), on=on)],
+        joins=[exp.Join(this=exp.Table(this=_name(right.name), alias=alias), on=on)],
         where=exp.Where(this=_chain(conditions, exp.And)) if conditions else None,
     )
 
 
-def _of(table: TableSchema, node: exp.Expr) -> exp.Expr:
-    """The same with its columns called by their table."""
+def _of(name: str, node: exp.Expr) -> exp.Expr:
+    """The same with its columns called by what their table is called."""
     for column in node.find_all(exp.Column):
-        column.set("table", _name(table.name))
+        column.set("table", _name(name))
     return node
 
 

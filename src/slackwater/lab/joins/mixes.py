@@ -30,7 +30,7 @@ KINDS = {
     "common keys, unwanted": (0.0, 0.0, 1.0, 0.0),
     "rare keys, unwanted": (0.0, 0.0, 0.0, 1.0),
     "all four alike": (0.25, 0.25, 0.25, 0.25),
-    "rare and unwanted": (0.0, 0.5, 0.5, 0.0),
+    "rare or unwanted": (0.0, 0.5, 0.5, 0.0),
     "few common": (0.1, 0.4, 0.1, 0.4),
 }
 

@@ -29,6 +29,8 @@ from slackwater.processing.regions import Sheet
 
 MOST_MOMENTS = 256
 """So many moments of a family are remembered."""
+_SPARE_KEYS = 4096
+"""So many keys may be met, and as many again as there were, before it is seen which are still there."""
 _BITS = 32
 """A pair is one number: the slot of the left key, then that of the right one."""
 
@@ -69,9 +71,11 @@ class Family:
         self.matcher: BandHotspot | SelectRouter = (
             BandHotspot(shape.matched) if shape.band else SelectRouter(shape.matched)
         )
-        self._loaded = False
+        self._loaded, self._numbered = False, 0
         self._numbers: set[int] = set()
         self._waiting: dict[int, Ranges] = {}
+        self.crowded: set[int] = set()
+        """Queries of whose results with the last changes not all were told."""
         self.asked = 0
         """Rows that were matched since the family was founded, as they were and as they are."""
         self.met = 0
@@ -93,20 +97,34 @@ class Family:
             self.matcher.remove(np.array([number], np.int64))
 
     def apply(
-        self, changes: Mapping[JoinSide, Changes], tables: Mapping[str, Latest], position: Position
+        self,
+        changes: Mapping[JoinSide, Changes],
+        tables: Mapping[str, Latest],
+        position: Position,
+        most: int | None = None,
     ) -> tuple[Pairs, Pairs]:
-        """Take changes of one or both tables in: the results with changed rows as they were, and as they are."""
+        """Take changes of one or both tables in: the results with changed rows as they were, and as they are.
+
+        Where rows of one side have more than `most` results, those of some queries are left out, see `crowded`.
+        """
+        self.crowded.clear()
         self.settle()
+        if len(self._keys) > 2 * self._numbered + _SPARE_KEYS:
+            # Most keys may be gone for good: number those that are there, and no others.
+            self._keys.forget()
+            self.matcher.forget_rows()
+            self._loaded = False
         if not self._loaded:
             self._load(changes, tables)
+            self._numbered = len(self._keys)
         old = {side: self._rows(side, one.before, one.slots, one.had) for side, one in changes.items()}
         new = {side: self._rows(side, one.after, one.slots, one.has) for side, one in changes.items()}
-        were = self._results(old)
+        were = self._results(old, most)
         for side, rows in old.items():
             self.matcher.delete(side, rows.ids)
         for side, rows in new.items():
             self.matcher.insert(side, rows)
-        are = self._results(new)
+        are = self._results(new, most)
         self._note(position)
         return were, are
 
@@ -162,6 +180,7 @@ class Family:
 
     def _load(self, changes: Mapping[JoinSide, Changes], tables: Mapping[str, Latest]) -> None:
         """Have the rows as they were before these changes."""
+        met = self.met
         for side in JoinSide:
             latest = tables[self.shape.table(side)]
             slots, rows = latest.slots, latest.rows
@@ -172,15 +191,16 @@ class Family:
                 self.matcher.insert(side, self._rows(side, change.before, change.slots, change.had))
             self.matcher.insert(side, self._rows(side, rows, slots, np.ones(len(slots), np.bool_)))
         self._loaded = True
-        self.met = self.asked
+        self.met = met
 
-    def _results(self, asked: Mapping[JoinSide, JoinRows]) -> Pairs:
+    def _results(self, asked: Mapping[JoinSide, JoinRows], most: int | None) -> Pairs:
         queries, pairs = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for side, rows in asked.items():
             self.asked += len(rows)
             # Of ranges near the ends of DOUBLE a route's estimated cost may be no number; the results are the same.
             with np.errstate(all="ignore"):
-                found = self.matcher.results(side, rows)
+                found, crowded = self.matcher.most_results(side, rows, most)
+            self.crowded.update(crowded.tolist())
             own = rows.ids[found.rows]
             left, right = (own, found.partners) if side is JoinSide.LEFT else (found.partners, own)
             queries.append(found.queries)

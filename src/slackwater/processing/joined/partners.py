@@ -31,6 +31,16 @@ class KeyNumbers:
         kinds = {left.column(shape.left_column).type, right.column(shape.right_column).type}
         return cls(numbered=not shape.band and kinds != {DataType.DOUBLE})
 
+    def __len__(self) -> int:
+        """How many values have been met."""
+        return 0 if self._numbers is None else len(self._numbers)
+
+    def forget(self) -> None:
+        """Have met none: numbers that were given are void."""
+        if self._numbers is not None:
+            self._numbers.clear()
+            self._places = np.zeros(0)
+
     def __call__(self, values: Cells, valid: Flags) -> Floats:
         """The numbers of these values; anything where there is none."""
         numbers = self._numbers

@@ -46,8 +46,7 @@ class IndexedMatcher(ABC):
         least = 0 if shape.band else 1
         self._widths = (max(shape.left, least), max(shape.right, least))
         self._queries = QueryTable(*self._widths)
-        self._tables = (RowTable(self._widths[0]), RowTable(self._widths[1]))
-        self._orders = (PackedOrder(), PackedOrder())
+        self.forget_rows()
         self._certain = shape.left + shape.right == 0 if shape.band else max(shape.left, shape.right) <= 1
 
     @property
@@ -83,6 +82,11 @@ class IndexedMatcher(ABC):
         slots = table.slots.take(ids)
         self._orders[side].delete(table.join[slots], self._second(table.attributes[slots]), slots)
 
+    def forget_rows(self) -> None:
+        """Have no rows on either side."""
+        self._tables = (RowTable(self._widths[0]), RowTable(self._widths[1]))
+        self._orders = (PackedOrder(), PackedOrder())
+
     def rows(self, side: JoinSide, ids: Integers) -> JoinRows:
         """Present rows by their ids."""
         table = self._tables[side]
@@ -106,14 +110,29 @@ class IndexedMatcher(ABC):
 
     def results(self, side: JoinSide, rows: JoinRows) -> Results:
         """Every result of every query with each row."""
+        return self.most_results(side, rows, None)[0]
+
+    def most_results(self, side: JoinSide, rows: JoinRows, most: int | None) -> tuple[Results, Integers]:
+        """The same; where that would be more than `most` results, without those of the queries named second.
+
+        These are queries with many results; where leaving a few out does not help, all are named.
+        """
         affected = self.match(side, rows)
-        pair_rows = np.repeat(np.arange(len(rows)), np.diff(affected.starts))
-        slots = self._queries.slots.find(affected.queries)
-        pairs, partners = self._walk(side, rows.join, self._attributes(side, rows), pair_rows, slots, every=True)
+        pair_rows, queries = np.repeat(np.arange(len(rows)), np.diff(affected.starts)), affected.queries
+        attributes, without = self._attributes(side, rows), np.zeros(0, np.int64)
+        for attempt in range(3):
+            slots = self._queries.slots.find(queries)
+            pairs, partners = self._walk(side, rows.join, attributes, pair_rows, slots, every=True, most=most)
+            if most is None or len(pairs) <= most:
+                break
+            heavy = np.unique(queries) if attempt == 1 else _heaviest(queries[pairs], most)
+            without = np.concatenate((without, heavy))
+            others = ~np.isin(queries, heavy)
+            pair_rows, queries = pair_rows[others], queries[others]
         ids = self._tables[side.other].ids[partners]
         by = np.lexsort((ids, pairs))
         pairs = pairs[by]
-        return Results(pair_rows[pairs], affected.queries[pairs], ids[by])
+        return Results(pair_rows[pairs], queries[pairs], ids[by]), without
 
     @abstractmethod
     def _probe(self, side: JoinSide, join: Floats, attributes: Floats) -> Found:
@@ -142,12 +161,21 @@ class IndexedMatcher(ABC):
         return np.cumsum(kept) - kept, kept, slots[pairs]
 
     def _walk(
-        self, side: JoinSide, join: Floats, attributes: Floats, pair_rows: Integers, slots: Integers, *, every: bool
+        self,
+        side: JoinSide,
+        join: Floats,
+        attributes: Floats,
+        pair_rows: Integers,
+        slots: Integers,
+        *,
+        every: bool,
+        most: int | None = None,
     ) -> tuple[Integers, Integers]:
+        """The partners of pairs of row and query; where they are more than `most`, some that are more."""
         queries, other = self._queries, side.other
         room = max(len(slots), 1024)
         pair, parts = 0, list[tuple[Integers, Integers]]()
-        while pair < len(slots):
+        while pair < len(slots) and (most is None or sum(len(part[0]) for part in parts) <= most):
             out = np.empty(room, np.int64), np.empty(room, np.int64)
             pair, used = walk(
                 self._orders[other].packed,
@@ -168,6 +196,11 @@ class IndexedMatcher(ABC):
                 pair,
                 *out,
             )
+            if used == 0 and most is not None and room > most and pair < len(slots):
+                # One pair alone has more partners than that.
+                one = np.full(most + 1, pair), np.zeros(most + 1, np.int64)
+                parts.append(one)
+                break
             parts.append((out[0][:used], out[1][:used]))
             room *= 2
         nothing = np.zeros(0, np.int64)
@@ -210,6 +243,14 @@ def both(a: Found, b: Found) -> Found:
     interleave(*a, offsets, out)
     interleave(*b, offsets + a[1], out)
     return offsets, lengths, out
+
+
+def _heaviest(queries: Integers, most: int) -> Integers:
+    """Of the queries of some results those with most, without which half of `most` are left at most."""
+    numbers, counts = np.unique(queries, return_counts=True)
+    by = np.argsort(-counts, kind="stable")
+    left = counts.sum() - np.cumsum(counts[by])
+    return numbers[by[: 1 + int(np.argmax(left <= most // 2))]]
 
 
 def _padded(columns: Floats, width: int, filler: float) -> Floats:

@@ -20,7 +20,8 @@ class Slots:
     def __init__(self, what: str) -> None:
         self._what = what
         self._keys, self._places = np.zeros(16, np.int64), np.full(16, -1, np.int64)
-        self._free = np.zeros(0, np.int64)
+        self._free, self._spare = np.zeros(0, np.int64), 0
+        """Slots given back, and how many of these there are: whoever takes thousands one at a time copies nothing."""
         self._count = 0
         self.ever = 0
         """How many slots there have ever been: every slot is below this."""
@@ -41,10 +42,10 @@ class Slots:
         if look_up(self._keys, self._places, numbers, out):
             raise MatchingError(f"{self._what} {numbers[out >= 0][0]} is there already: take it away first")
         self._once(numbers)
-        again = min(len(self._free), len(numbers))
+        again = min(self._spare, len(numbers))
         fresh = len(numbers) - again
-        slots = np.concatenate((self._free[len(self._free) - again :], np.arange(self.ever, self.ever + fresh)))
-        self._free = self._free[: len(self._free) - again]
+        self._spare -= again
+        slots = np.concatenate((self._free[self._spare : self._spare + again], np.arange(self.ever, self.ever + fresh)))
         self.ever += fresh
         self._count += len(numbers)
         if self._count * 10 > len(self._keys) * 7:
@@ -57,7 +58,9 @@ class Slots:
         slots = self.find(numbers)
         self._once(numbers)
         take_out(self._keys, self._places, numbers)
-        self._free = np.concatenate((self._free, slots))
+        self._free = grown_integers(self._free, self._spare + len(slots))
+        self._free[self._spare : self._spare + len(slots)] = slots
+        self._spare += len(slots)
         self._count -= len(numbers)
         return slots
 

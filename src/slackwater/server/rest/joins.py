@@ -5,10 +5,12 @@ from itertools import islice
 from starlette.responses import Response
 
 from slackwater.core.hosts import HostKind
+from slackwater.core.joined import called, column_of
 from slackwater.core.query import Join
 from slackwater.core.types import Position
 from slackwater.processing.host import Host
 from slackwater.processing.joined import Family, Moment, lowered
+from slackwater.processing.matching import JoinSide
 from slackwater.server.rest.bodies import Hotspot, JoinFamilies, JoinFamily, JoinMoment, Route
 from slackwater.server.rest.operation import JSON, Call, Operation, Parameter, answered
 from slackwater.server.store import Scope
@@ -61,8 +63,9 @@ def _described(family: Family, position: Position) -> JoinFamily:
         right=shape.right,
         on=[shape.left_column, shape.right_column],
         ranges=[
-            *(f"{shape.left}.{name}" for name in shape.left_attributes),
-            *(f"{shape.right}.{name}" for name in shape.right_attributes),
+            column_of(table, name)
+            for side, table in zip(JoinSide, called(shape.left, shape.right), strict=True)
+            for name in shape.attributes(side)
         ],
         rows_matched=family.asked,
         now=_moment(family.moment(position)),

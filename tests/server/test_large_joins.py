@@ -1,0 +1,136 @@
+"""Joins that are too large, and a node that goes on: what a stranger asks for, and what small answers grow into."""
+
+import pytest
+from tests.server.test_server_state import Bench
+
+from slackwater.core import Instant, Operation, Origin, Update
+from slackwater.core.arrow import to_batch
+from slackwater.dissemination.messages import Ack, Fact, Refused, Snapshot, Subscribed, Suspended, Upsert
+from slackwater.lab.workload import TABLE
+from slackwater.log import Record, Registered, TableDefined, Updates
+from slackwater.processing.joined import StandingJoins
+from slackwater.processing.queries import plain_query
+from slackwater.server import engine
+from slackwater.server.engine import NodeEngine
+from slackwater.server.rules import Rules
+from slackwater.server.state import ServerState
+
+OTHER = type(TABLE)("others", TABLE.columns, TABLE.key)
+ALL = "SUBSCRIBE SELECT items.id, others.id FROM items JOIN others ON others.price - items.price < 1000"
+EQUAL = "SUBSCRIBE SELECT items.id, others.id FROM items JOIN others ON others.price = items.price"
+
+
+class Joined(Bench):
+    """Two tables and the real operators."""
+
+    def __init__(self) -> None:
+        super().__init__(Rules(most_held=4))
+        self.engine = NodeEngine()  # type: ignore[assignment]
+        self.end = 0
+        self.log(TableDefined(TABLE), TableDefined(OTHER), state=None)
+        self.state = ServerState("n", 3, Rules(most_held=1000), self.engine)
+        self.open(1)
+
+    def put(self, table: str, *keys: int, price: float = 1.0) -> None:
+        self.append(self.rows(table, *keys, price=price))
+
+    def rows(self, table: str, *keys: int, price: float = 1.0) -> Record:
+        updates = []
+        for key in keys:
+            self.sequence += 1
+            row = (key, "a", price, 1, 0)
+            updates.append(Update(table, row, Instant(self.sequence), Origin("t", self.sequence), Operation.UPSERT))
+        return Updates(table, to_batch(TABLE if table == "items" else OTHER, updates))
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Joined:
+    monkeypatch.setattr(StandingJoins, "most_pairs", 20)
+    return Joined()
+
+
+def kinds(facts: list[Fact]) -> list[type[Fact]]:
+    return [type(fact) for fact in facts]
+
+
+def test_what_is_too_large_is_refused_and_never_gets_into_the_log(bench: Joined) -> None:
+    bench.put("items", *range(5))
+    bench.put("others", *range(5))
+    [refused] = bench.subscribed(ALL)
+    assert isinstance(refused, Refused)
+    assert "25 pairs" in refused.why
+    assert not bench.engine.registrations
+
+
+def test_a_registration_that_grew_on_its_way_through_the_log_is_passed_over(bench: Joined) -> None:
+    query, text, _ = bench.engine.bind(ALL)
+    bench.append(bench.rows("items", *range(5)), bench.rows("others", *range(5)))
+    bench.append(Registered("items", text, "p", None, query=plain_query(query)))
+    assert not bench.engine.registrations
+    assert not bench.engine.host.queries
+
+
+def test_an_answer_that_grew_too_large_is_suspended_when_somebody_needs_the_whole(bench: Joined) -> None:
+    bench.put("items", *range(4))
+    bench.put("others", *range(4))
+    for connection in (2, 3):
+        bench.open(connection)
+        assert kinds(bench.subscribed(ALL, connection)) == [Subscribed, Snapshot]
+    bench.put("others", 4, 5)
+    # Who listened is told changes, as before.
+    assert kinds(bench.facts(2)) == [Upsert] * 8
+    bench.facts(3)
+    bench.open(4)
+    [refused] = bench.subscribed(ALL, 4)
+    assert isinstance(refused, Refused)
+    # One of them loses so much that it needs everything: then nobody is told more.
+    assert bench.state is not None
+    for kept in bench.state.subscriptions.queries:
+        kept.snapshots.clear()
+    bench.state.sessions[3]._pending_whole = True
+    bench.put("others", 6)
+    for connection in (2, 3):
+        suspended = [fact for fact in bench.facts(connection) if isinstance(fact, Suspended)]
+        assert suspended
+        assert "28 pairs" in suspended[-1].why
+    bench.put("others", 7)
+    assert Upsert not in kinds(bench.facts(2))
+
+
+def test_a_step_of_too_many_results_is_told_as_whole_answers(bench: Joined) -> None:
+    bench.engine.host.joins.most_results = 6
+    bench.put("items", *range(4))
+    assert kinds(bench.subscribed(ALL)) == [Subscribed, Snapshot]
+    assert bench.state is not None
+    bench.say(Ack(bench.state.sessions[1].sequence, 100))
+    bench.put("others", 0)
+    assert kinds(bench.facts()) == [Upsert] * 4
+    bench.put("others", 1, 2)
+    [whole] = bench.facts()
+    assert isinstance(whole, Snapshot)
+    assert whole.count == 12
+    bench.put("others", 3, price=2.0)
+    assert kinds(bench.facts()) == [Upsert] * 4
+    # Beyond the limit there is no whole answer to tell.
+    bench.put("others", 4, 5, 6)
+    assert kinds(bench.facts()) == [Suspended]
+
+
+def test_what_was_kept_is_kept_after_a_snapshot_too(bench: Joined) -> None:
+    bench.put("items", 1)
+    bench.put("others", 1)
+    bench.subscribed(EQUAL)
+    again = NodeEngine()
+    again.restore(bench.engine.snapshot())
+    assert again.host.joins.most_results == NodeEngine().host.joins.most_results is not None
+
+
+def test_shapes_have_a_limit_because_each_has_all_rows(bench: Joined, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "MOST_SHAPES", 2)
+    assert Subscribed in kinds(bench.subscribed(ALL, ref=1))
+    assert Subscribed in kinds(bench.subscribed(EQUAL, ref=2))
+    [refused] = bench.subscribed(EQUAL + " WHERE items.price > 2", ref=3)
+    assert isinstance(refused, Refused)
+    assert "2 shapes" in refused.why
+    # Of the shapes that there are, there may be more.
+    assert Subscribed in kinds(bench.subscribed(ALL.replace("1000", "900"), ref=4))
