@@ -248,6 +248,21 @@ async def test_a_table_that_grows_or_goes(shared: ServerProcess) -> None:
             await made.ask(sql)
 
 
+async def test_rows_of_a_table_whose_columns_are_others_now_are_not_read_by_their_places(shared: ServerProcess) -> None:
+    make = "CREATE TABLE spans (id BIGINT PRIMARY KEY, {} DOUBLE, {} DOUBLE)"
+    sql = "SELECT id, low FROM spans WHERE id < 5"
+    async with (
+        slackwater.connect(shared.url) as plain,
+        slackwater.connect(shared.url, cache=Cache(name="spans")) as client,
+    ):
+        for names in (("low", "high"), ("high", "low")):
+            await plain.execute(make.format(*names))
+            receipt = await plain.ingest("spans", [{"id": n, "low": n / 2, "high": 99.0} for n in range(9)])
+            told = await client.query(sql, after=receipt.position)
+            assert [row["low"] for row in sorted(told.rows, key=lambda row: row["id"])] == [0.0, 0.5, 1.0, 1.5, 2.0]
+            await plain.execute("DROP TABLE spans")
+
+
 async def test_without_a_lease_nothing_is_answered_from_the_cache_and_labels_outlive_the_server(tmp_path: Path) -> None:
     sql = "SELECT id FROM cars WHERE price BETWEEN 10 AND 20"
     with ServerProcess(tmp_path / "node", "--relabel", "0", "--lease", "1") as server:

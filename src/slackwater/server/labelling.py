@@ -23,6 +23,7 @@ from slackwater.planning.push_pull.encoding import Asked, Changed
 from slackwater.planning.push_pull.for_client import Window, attributes, label, worthwhile
 from slackwater.planning.push_pull.region_map import RegionMap
 from slackwater.processing.base import Changes
+from slackwater.processing.queries import check_query
 from slackwater.processing.regions import inside
 from slackwater.server.facts import projected
 from slackwater.server.queries import Kept
@@ -152,7 +153,8 @@ class Labelling:
             if kept is None or one.epoch <= kept.epoch or not isinstance(kept.query, Selection):
                 passed += 1
                 continue
-            self._node.engine.select(one.table, one.pushed)  # refuses what does not fit the table
+            self._node.engine.check_question((one.table,))
+            check_query(Selection(one.table, (), one.pushed), self._node.engine.schema(one.table))
             record = relabelled(kept, one.pushed)
             records.append(
                 Registered(record.table, record.text, record.owner, record.name, record.number, one.epoch, record.query)

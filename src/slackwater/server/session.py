@@ -18,6 +18,7 @@ Design
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import msgspec
 
@@ -26,8 +27,6 @@ from slackwater.dissemination.messages import Ask, Fact, Frame, Reply, Snapshot,
 from slackwater.server.conflation import Facts
 from slackwater.server.events import Principal
 
-MOST_QUESTIONS = 256
-"""Questions of one session that wait."""
 MOST_ASKED = 512 * 1024
 """Bytes of all questions of one session that wait; and of those that may have to be answered again."""
 MOST_BOXES_AT_ONCE = 512
@@ -74,6 +73,8 @@ class Session:
         """Gives the answer to a question as of where the node stands."""
         self.most_bytes = 48 * 2**20
         """Of the rows that one frame carries, if there is more to say than one answer."""
+        self.most_at_once, self.most_questions = 2, 66
+        """Questions that are answered with one frame, and that wait at all."""
         self._asked: dict[int, int] = {}
         """Bytes of each question that waits, or whose answer may be lost."""
         self._answered: dict[int, tuple[int, Ask]] = {}
@@ -110,7 +111,7 @@ class Session:
         """Have a question answered with one of the next frames, if there is room for it; said again, it is one."""
         size = len(msgspec.msgpack.encode(ask))
         others = sum(self._asked.get(ref, 0) for ref in self.questions if ref != ask.ref)
-        if len(self.questions) - (ask.ref in self.questions) >= MOST_QUESTIONS or others + size > MOST_ASKED:
+        if len(self.questions) - (ask.ref in self.questions) >= self.most_questions or others + size > MOST_ASKED:
             return False
         known = self.questions.keys() | self._answered.keys()
         self._asked = {ref: self._asked.get(ref, 0) for ref in known} | {ask.ref: size}
@@ -195,7 +196,7 @@ class Session:
         """Answers to questions, as many as the frame that tells all this has room for."""
         bytes_left = self.most_bytes - sum(memoryview(fact.rows).nbytes for fact in told if isinstance(fact, Snapshot))
         boxes_left, empty = MOST_BOXES_AT_ONCE, bytes_left == self.most_bytes
-        for ask in asked:
+        for ask in islice(asked, self.most_at_once):
             if not empty and (bytes_left <= 0 or boxes_left < len(ask.region)):
                 break
             answer = self.answer(ask)

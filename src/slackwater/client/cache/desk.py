@@ -26,7 +26,7 @@ from slackwater.client.events import Answered, Questioned, Unanswerable, Withdra
 from slackwater.client.session import Session
 from slackwater.client.subscription import Subscription
 from slackwater.core.errors import SqlError
-from slackwater.core.labels import CacheText
+from slackwater.core.labels import MOST_SPOKEN, CacheText
 from slackwater.core.region import Region
 from slackwater.core.schema import Column, TableSchema
 from slackwater.core.types import DataType
@@ -41,8 +41,8 @@ from slackwater.sql.parse import write
 _MOST_REMEMBERED = 4_096
 _AGAIN = 10_000_000
 """Microseconds until a cache that was refused, or has ended, is asked for again."""
-_MOST_BOXES, _MOST_TEXT = 512, 16_384
-"""How much a question may say to be asked live, in one message; longer ones are for the server's evaluator."""
+_MOST_TEXT = 16_384
+"""How long a question may be to be asked live, in one message; longer ones are for the server's evaluator."""
 _TURN = 16
 """Answers at home after which others have their turn."""
 
@@ -142,7 +142,7 @@ class CacheDesk:
             return found
         if not self._fits(tables):
             self._forget_tables()
-        small = len(asked.region.boxes) <= _MOST_BOXES and len(asked.query.text) <= _MOST_TEXT
+        small = len(asked.region.boxes) <= MOST_SPOKEN and len(asked.query.text) <= _MOST_TEXT
         if len(tables) == 1 and asked.rowwise and small and self._session.over is None:
             pulled = await self._ask(tables[0], asked.region, after)
             if pulled is not None:
@@ -191,8 +191,8 @@ class CacheDesk:
     def _together(self, table: str, answered: Answered) -> pa.Table:
         schema = self._schema(table)
         columns = layout([one.name for one in schema.columns], [one.type.value for one in schema.columns])
-        if any(len(row) != len(columns) for row in answered.rows):
-            raise ValueError("rows of another width came")
+        if answered.shape != schema.shape:
+            raise ValueError("rows of another shape came")
         pulled = in_columns(columns, answered.rows)
         if answered.home.empty:
             return pulled
