@@ -170,7 +170,8 @@ class Questions:
         if rows.num_rows > most or rows.nbytes > most_bytes:
             return too_many
         names = tuple(column.name for column in schema.columns)
-        pairs = list(zip(projected(rows, schema.key), projected(rows, names), strict=True))
+        places = [names.index(name) for name in schema.key]
+        pairs = [(tuple([row[place] for place in places]), row) for row in projected(rows, names)]
         data, digest = encode_rows(pairs, session.encoding)
         if memoryview(data).nbytes > most_bytes:
             return too_many

@@ -18,7 +18,6 @@ Design
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 
 import msgspec
 
@@ -175,7 +174,10 @@ class Session:
         if not (self.holds_back or self._missing or asked):
             return self._frame(self.sequence, as_of, now, ()) if heartbeat else None
         base, facts, everything = self.sequence, self._pending, self._pending_whole
+        at_once = self.most_at_once
         if self._missing:
+            # One frame makes good for all that were lost: in many, some would be lost again.
+            at_once = max(at_once, MOST_ANSWERED_AGAIN)
             base, everything = self.acknowledged, everything or self.acknowledged < self._whole_until
             facts = self._older
             facts.merge(self._newer)
@@ -190,13 +192,13 @@ class Session:
         self._pending, self._pending_whole, self._missing = Facts(), False, False
         self._remember(facts)
         told = tuple(facts)
-        return self._frame(base, as_of, now, (*told, *self._answers(asked, told)))
+        return self._frame(base, as_of, now, (*told, *self._answers(asked[:at_once], told)))
 
     def _answers(self, asked: Iterable[Ask], told: Iterable[Fact]) -> Iterator[Fact]:
         """Answers to questions, as many as the frame that tells all this has room for."""
         bytes_left = self.most_bytes - sum(memoryview(fact.rows).nbytes for fact in told if isinstance(fact, Snapshot))
         boxes_left, empty = MOST_BOXES_AT_ONCE, bytes_left == self.most_bytes
-        for ask in islice(asked, self.most_at_once):
+        for ask in asked:
             if not empty and (bytes_left <= 0 or boxes_left < len(ask.region)):
                 break
             answer = self.answer(ask)
