@@ -11,6 +11,7 @@ import pytest
 
 import slackwater
 from slackwater.client import Answer, Client
+from slackwater.client.cache.copy import Copy
 from slackwater.client.cache.settings import Cache
 from slackwater.client.cache.table import CachedTable
 from slackwater.client.events import Tick
@@ -187,6 +188,38 @@ async def test_pushes_arrive_and_rows_that_leave_go(shared: ServerProcess) -> No
         position = await made.ingest([{"id": 99}], delete=True)
         assert 99 not in {row["id"] for row in await made.ask(sql, after=position)}
         assert made.client.cache.counts["pushed"] == 3
+
+
+async def test_what_was_found_is_found_once_while_no_row_changes(
+    shared: ServerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[Region] = []
+    usual = Copy.select
+
+    def select(copy: Copy, region: Region) -> Any:
+        looked.append(region)
+        return usual(copy, region)
+
+    monkeypatch.setattr(Copy, "select", select)
+    async with shop(shared, "twice", between(10, 20)) as made:
+        for sql in (
+            "SELECT id, price FROM cars WHERE price BETWEEN 10 AND 20",
+            "SELECT MAX(price) FROM cars WHERE price <= 20 AND price >= 10",
+        ):
+            first = await made.ask(sql)
+            first.rows[0].clear()
+            looked.clear()
+            again = await made.ask(sql)
+            assert not looked
+            assert same(again, await made.truth(sql)), "rows that were given are the program's own"
+            position = await made.ingest([{"id": 12, "price": 10.5 + len(sql) / 100}])
+            assert same(await made.ask(sql, after=position), await made.truth(sql))
+            assert looked
+        # The time, and chance, are not in the rows.
+        for _ in range(2):
+            looked.clear()
+            await made.ask("SELECT id, random() FROM cars WHERE price BETWEEN 10 AND 20")
+            assert looked
 
 
 async def test_explain_and_the_map_say_which_regions_come_from_where(shared: ServerProcess) -> None:

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 _report = logging.getLogger("slackwater.server")
 
 LOOK_SECONDS = 0.25
+MOST_CONTENT = 16
+"""Labels that turn out to be the best still are looked at half as often the next time, but not less often than this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ class Labelling:
             # The table has got more columns: the same rows, all of them, under the next epoch.
             await self._append(relabelled(kept, query.region, columns))
             return
-        if self._rules.every == 0 or asked is None or asked.since < self._rules.every:
+        if self._rules.every == 0 or asked is None or asked.since < self._rules.every * asked.content:
             return
         asked.since = 0
         window = self.window(kept)
@@ -119,6 +121,7 @@ class Labelling:
             return pushed if worthwhile(window, query.region, pushed, fill, self._rules.lasting) else None
 
         pushed = await asyncio.to_thread(plan)
+        asked.content = 1 if pushed is not None else min(2 * asked.content, MOST_CONTENT)
         if pushed is not None and self._node.sessions.state.subscriptions.queries.get(kept.number) is kept:
             await self._append(relabelled(kept, pushed))
 

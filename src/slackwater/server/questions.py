@@ -60,6 +60,8 @@ class Asked:
     """Characters of each."""
     written: int = 0
     since: int = 0
+    content: int = 1
+    """How many times longer than usual it takes until labels are made again: they have been the best for so long."""
     home: int = 0
     """How many of all were answered without asking."""
     pulled: int = 0

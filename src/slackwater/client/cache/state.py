@@ -283,6 +283,7 @@ class CacheState(ClientState):
             self._ask(waiting, now, out)
             return
         del self.open[fact.ref]
+        self.counts["answered in part"] += not home.empty
         out.append(Answered(fact.ref, as_of, rows, home, fact.shape))
 
     def home(self, question: Questioned, reply: Reply) -> Region | None:

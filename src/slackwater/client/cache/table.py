@@ -38,6 +38,8 @@ class CachedTable(Held):
         """Whether what is held does not fit what the node says of it: all rows are to be sent again."""
         self.stale: set[WireRow] | None = None
         """Keys whose rows have changed since somebody last looked; None: all of them."""
+        self.version = 0
+        """Another number whenever any row may be another one."""
         self.hits: dict[Box, int] = {}
         """How often each pushed box was of use under these labels."""
         self._known: dict[Region, tuple[bool, tuple[Box, ...]]] = {}
@@ -68,6 +70,7 @@ class CachedTable(Held):
             # Rows with other columns are sent anew.
             self._let_go(list(self.rows or ()))
         news = super().describe(fact)
+        self.version += 1
         if self.rows is None:
             self.rows = {}
         self.since = fact.since
@@ -89,6 +92,7 @@ class CachedTable(Held):
         self.given_up, self.region, self._known = NOTHING, self.label, {}
         super().apply_all(rows)
         self.stale = None
+        self.version += 1
 
     def forget(self) -> None:
         """Rely on nothing that is held, and want all of it again."""
@@ -103,7 +107,10 @@ class CachedTable(Held):
         sizes = dict.fromkeys(self.region, 0)
         for row in rows.values():
             look = dict(zip(self.columns, row, strict=True)).get
-            sizes[next(box for box in sizes if box.contains(look))] += 1
+            for box in sizes:
+                if box.contains(look):
+                    sizes[box] += 1
+                    break
         room, kept = limit, []
         for box in sorted(sizes, key=lambda box: -(self._worth(box) + 1) / (sizes[box] + 1)):
             if sizes[box] <= room:
@@ -156,6 +163,7 @@ class CachedTable(Held):
         return self.region.contains(dict(zip(self.columns, row, strict=True)).get)
 
     def _touch(self, key: WireRow) -> None:
+        self.version += 1
         if self.stale is not None:
             self.stale.add(key)
 
