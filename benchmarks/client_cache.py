@@ -1,7 +1,8 @@
 """Fifty clients with caches against one server: messages as planned, and every answer compared with the truth.
 
 The replay is static and without faults: data messages by kind against the plan's cost. The load asks until there are a
-million answers or `SLACKWATER_CACHE_SECONDS` (600) have passed, whichever comes first; the count is in the result. How
+million answers or `SLACKWATER_CACHE_SECONDS` (900) have passed, whichever comes first; the count is in the result, with
+how many questions there were of each kind (`lab.live_caches.Habits`) and how they were answered. How
 long one question takes at home, asked live and as a request is measured in one process against one server.
 """
 
@@ -20,7 +21,7 @@ from slackwater.lab.live_caches import TABLE, Range, load, replay
 from slackwater.server.process import ServerProcess
 
 QUERIES = 1_000_000
-SECONDS = float(os.environ.get("SLACKWATER_CACHE_SECONDS", "600"))
+SECONDS = float(os.environ.get("SLACKWATER_CACHE_SECONDS", "900"))
 
 
 def replayed(folder: Path) -> dict[str, Any]:
@@ -35,11 +36,20 @@ def loaded(folder: Path) -> dict[str, Any]:
     return {
         "clients": 50,
         "answers": made.answers,
+        "distinct_questions_and_states": made.distinct,
+        "questions": dict(sorted(made.asked.items())),
+        "answered": {
+            "at home": made.counts["answered at home"],
+            "in part at home": made.counts["answered in part"],
+            "by the server": made.counts["asked"] - made.counts["answered in part"] + made.counts["left to the server"],
+        },
         "wrong": len(made.wrong),
         "first_wrong": list(made.wrong[:3]),
         "before_what_was_delivered": made.back,
         "updates": made.updates,
         "seconds": round(made.seconds, 1),
+        "updates_a_second": round(made.updates / made.seconds, 1),
+        "clients_an_update_was_pushed_to": round(made.counts["pushed"] / made.updates, 1),
         "label_changes": made.epochs,
         "messages": dict(sorted(made.counts.items())),
     }

@@ -158,10 +158,20 @@ def _first_sentence(error: Exception) -> str:
 def plain_rows(found: pa.Table) -> list[list[Any]]:
     """The rows of an answer as JSON has them."""
     try:
-        cells = [[_plain(cell) for cell in column.to_pylist()] for column in found.columns]
+        cells = [_plain_cells(column) for column in found.columns]
     except (OverflowError, ValueError) as error:
         raise SqlError(f"the answer has a date or time that JSON cannot show ({error}); cast it to TEXT") from None
     return [list(row) for row in zip(*cells, strict=True)]
+
+
+def _plain_cells(column: pa.ChunkedArray) -> list[Any]:
+    cells: list[Any] = column.to_pylist()
+    kind = column.type
+    if pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_boolean(kind):
+        return cells
+    if pa.types.is_floating(kind):
+        return [cell if cell is None or cell - cell == 0 else None for cell in cells]
+    return [_plain(cell) for cell in cells]
 
 
 def _plain(cell: Any) -> Any:

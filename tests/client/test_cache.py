@@ -11,6 +11,7 @@ import pytest
 
 import slackwater
 from slackwater.client import Answer, Client
+from slackwater.client.cache.copy import Copy
 from slackwater.client.cache.settings import Cache
 from slackwater.client.cache.table import CachedTable
 from slackwater.client.events import Tick
@@ -189,6 +190,38 @@ async def test_pushes_arrive_and_rows_that_leave_go(shared: ServerProcess) -> No
         assert made.client.cache.counts["pushed"] == 3
 
 
+async def test_what_was_found_is_found_once_while_no_row_changes(
+    shared: ServerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[Region] = []
+    usual = Copy.select
+
+    def select(copy: Copy, region: Region) -> Any:
+        looked.append(region)
+        return usual(copy, region)
+
+    monkeypatch.setattr(Copy, "select", select)
+    async with shop(shared, "twice", between(10, 20)) as made:
+        for sql in (
+            "SELECT id, price FROM cars WHERE price BETWEEN 10 AND 20",
+            "SELECT MAX(price) FROM cars WHERE price <= 20 AND price >= 10",
+        ):
+            first = await made.ask(sql)
+            first.rows[0].clear()
+            looked.clear()
+            again = await made.ask(sql)
+            assert not looked
+            assert same(again, await made.truth(sql)), "rows that were given are the program's own"
+            position = await made.ingest([{"id": 12, "price": 10.5 + len(sql) / 100}])
+            assert same(await made.ask(sql, after=position), await made.truth(sql))
+            assert looked
+        # The time, and chance, are not in the rows.
+        for _ in range(2):
+            looked.clear()
+            await made.ask("SELECT id, random() FROM cars WHERE price BETWEEN 10 AND 20")
+            assert looked
+
+
 async def test_explain_and_the_map_say_which_regions_come_from_where(shared: ServerProcess) -> None:
     async with shop(shared, "told", between(10, 20)) as made:
         told = str(await made.client.explain(made.sql("SELECT * FROM cars WHERE price BETWEEN 15 AND 25")))
@@ -246,6 +279,21 @@ async def test_a_table_that_grows_or_goes(shared: ServerProcess) -> None:
         await asyncio.sleep(0.3)
         with pytest.raises(SlackwaterError):
             await made.ask(sql)
+
+
+async def test_rows_of_a_table_whose_columns_are_others_now_are_not_read_by_their_places(shared: ServerProcess) -> None:
+    make = "CREATE TABLE spans (id BIGINT PRIMARY KEY, {} DOUBLE, {} DOUBLE)"
+    sql = "SELECT id, low FROM spans WHERE id < 5"
+    async with (
+        slackwater.connect(shared.url) as plain,
+        slackwater.connect(shared.url, cache=Cache(name="spans")) as client,
+    ):
+        for names in (("low", "high"), ("high", "low")):
+            await plain.execute(make.format(*names))
+            receipt = await plain.ingest("spans", [{"id": n, "low": n / 2, "high": 99.0} for n in range(9)])
+            told = await client.query(sql, after=receipt.position)
+            assert [row["low"] for row in sorted(told.rows, key=lambda row: row["id"])] == [0.0, 0.5, 1.0, 1.5, 2.0]
+            await plain.execute("DROP TABLE spans")
 
 
 async def test_without_a_lease_nothing_is_answered_from_the_cache_and_labels_outlive_the_server(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The rows of a cache in columns: what Arrow finds is what looking at each row finds, after every change."""
 
 from random import Random
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -10,8 +11,9 @@ from hypothesis import strategies as st
 from slackwater.client.cache.copy import Copy, in_columns, layout
 from slackwater.client.cache.masks import NotByColumns, chosen
 from slackwater.client.cache.table import CachedTable
+from slackwater.core.errors import ProtocolError
 from slackwater.core.extent import Categories, Extent, Interval, Missing
-from slackwater.core.labels import cache_text
+from slackwater.core.labels import MOST_LABELLED, cache_text
 from slackwater.core.plain_region import plain_region
 from slackwater.core.region import EVERYTHING, NOTHING, Box, Region, Side
 from slackwater.core.types import Scalar
@@ -142,3 +144,22 @@ def test_labels_change_and_rows_that_are_not_pushed_go() -> None:
     assert own.rows == {}
     own.describe(described(Region.of([*prices(5, 7), *prices(30, 40)]), 3))
     assert str(own.region) == str(prices(30, 40)), "what was given up is not relied on, what is new is"
+
+
+@pytest.mark.parametrize(
+    "boxes",
+    [
+        [[["price", "interval", 1, 3, False, False]], [["price", "interval", 2, 4, False, False]]],
+        [[["price", "interval", nth, nth + 0.5, False, False]] for nth in range(MOST_LABELLED + 1)],
+        [[["price", "circle", 1]]],
+        [[["price"]]],
+        [7],
+    ],
+    ids=["overlap", "many", "unknown", "nothing", "number"],
+)
+def test_labels_that_are_no_region_or_too_many_are_not_taken(boxes: Any) -> None:
+    own = make(NOTHING)
+    fact = Subscribed(1, 7, 2, COLUMNS, TYPES, ("id",), 0.0, 1.0, boxes, 5)
+    with pytest.raises(ProtocolError, match="labels that cannot be used"):
+        own.describe(fact)
+    assert (own.epoch, own.label) == (1, NOTHING)

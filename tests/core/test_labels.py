@@ -4,7 +4,16 @@ import pytest
 
 from slackwater.core.errors import PlanningError
 from slackwater.core.extent import Categories, Interval, Missing
-from slackwater.core.labels import CacheText, Labels, cache_text, labels_line, labels_of, read_labels
+from slackwater.core.labels import (
+    MOST_LABELLED,
+    MOST_WEIGHT,
+    CacheText,
+    Labels,
+    cache_text,
+    labels_line,
+    labels_of,
+    read_labels,
+)
 from slackwater.core.region import NOTHING, Box, Region, Side
 from slackwater.core.types import Position
 
@@ -56,3 +65,29 @@ def test_cache_texts(table: str) -> None:
 )
 def test_other_texts_are_none(text: str) -> None:
     assert cache_text(text) is None
+
+
+def ranges(many: int) -> list[str]:
+    return [f'[["price","interval",{nth},{nth}.5,false,false]]' for nth in range(many)]
+
+
+@pytest.mark.parametrize(
+    ("boxes", "why"),
+    [
+        (ranges(MOST_LABELLED + 1), "boxes"),
+        ([*ranges(3), '[["price","interval",2.5,2.75,false,false]]'], "overlap"),
+        ([f'[["make","categories",{[*range(MOST_WEIGHT)]},true]]'], "values"),
+    ],
+    ids=["boxes", "overlap", "values"],
+)
+def test_labels_have_few_boxes_that_do_not_overlap(boxes: list[str], why: str) -> None:
+    line = labels_line(Labels("c", "t", 1, Position(0), ("price", "make"), NOTHING))
+    assert len(labels_of(line.replace('"pushed":[]', f'"pushed":[{",".join(ranges(MOST_LABELLED))}]')).pushed.boxes)
+    with pytest.raises(PlanningError, match=why):
+        labels_of(line.replace('"pushed":[]', f'"pushed":[{",".join(boxes)}]'))
+
+
+def test_nobody_makes_labels_that_nobody_would_take() -> None:
+    wide = Region(tuple(Box.of(Side("price", Interval(nth, nth + 0.5))) for nth in range(MOST_LABELLED + 1)))
+    with pytest.raises(PlanningError, match="push fewer"):
+        Labels("c", "t", 1, Position(0), ("price",), wide)

@@ -1,5 +1,7 @@
 """The algebra of extents, boxes and regions, against plain membership of points."""
 
+from collections.abc import Callable
+from contextlib import nullcontext
 from itertools import product
 
 import pytest
@@ -8,6 +10,8 @@ from hypothesis import strategies as st
 
 from slackwater.core import EVERYTHING, NOTHING, AlgebraError, Box, Categories, Extent, Interval, Missing, Region, Side
 from slackwater.core import extent as algebra
+from slackwater.core.disjoint import check_disjoint
+from slackwater.core.region import MOST_BOXES, _swept
 from slackwater.core.types import Scalar
 
 # Half steps, so that every open and closed end at whole numbers has a point beside it.
@@ -64,6 +68,37 @@ def test_extents_are_closed_under_intersection_and_difference(column: str) -> No
     check()
 
 
+@pytest.mark.parametrize("column", list(POINTS))
+def test_extents_meet_where_they_have_something_in_common(column: str) -> None:
+    @settings(max_examples=400, deadline=None)
+    @given(EXTENTS[column], EXTENTS[column])
+    def check(a: Extent, b: Extent) -> None:
+        assert a.empty or b.empty or algebra.meets(a, b) == bool(algebra.intersect(a, b))
+
+    check()
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(boxes.filter(lambda box: box is not None), max_size=5))
+def test_boxes_are_a_region_if_no_two_of_them_meet(some: list[Box]) -> None:
+    apart = not any(a.intersect(b) for nth, a in enumerate(some) for b in some[nth + 1 :])
+    with nullcontext() if apart else pytest.raises(AlgebraError, match="overlap"):
+        check_disjoint(some, 100)
+
+
+def test_telling_boxes_apart_takes_few_comparisons_or_is_refused() -> None:
+    row = [Box.of(Side("x", Interval(k, k + 1, high_open=True)), Side("y", Interval(0, 9))) for k in range(2_000)]
+    check_disjoint(row, 2_000)
+    # Hulls overlap along both columns, and only looking at each pair would tell.
+    puzzle = [
+        Box.of(Side("x", Categories(frozenset({-1 - k, 1 + k}))), Side("y", Categories(frozenset({-1 - k, 1 + k}))))
+        for k in range(300)
+    ]
+    check_disjoint(puzzle, 300 * 299 // 2)
+    with pytest.raises(AlgebraError, match="comparisons"):
+        check_disjoint(puzzle, 1_000)
+
+
 @settings(max_examples=150, deadline=None)
 @given(regions, regions)
 def test_regions_are_sets_of_rows(a: Region, b: Region) -> None:
@@ -80,6 +115,31 @@ def test_regions_are_sets_of_rows(a: Region, b: Region) -> None:
     assert a.complement().complement().equals(a)
     if a.covers(b):
         assert all(p or not q for p, q in zip(in_a, in_b, strict=True))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(boxes.filter(lambda box: box is not None), max_size=12), regions)
+def test_many_boxes_are_taken_away_as_few_are(some: list[Box], a: Region) -> None:
+    b = Region.of(some)
+    for whole in (a, EVERYTHING):
+        rest = Region(_swept(whole.boxes, b.boxes))
+        rest._check()
+        assert members(rest) == [p and not q for p, q in zip(members(whole), members(b), strict=True)]
+
+
+def test_taking_many_ranges_away_compares_neighbours_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared, usual = 0, Box.meets
+
+    def counted(box: Box, other: Box) -> bool:
+        nonlocal compared
+        compared += 1
+        return usual(box, other)
+
+    monkeypatch.setattr(Box, "meets", counted)
+    holed = Region(tuple(Box.of(Side("x", Interval(k, k + 0.5))) for k in range(2_000)))
+    assert len(EVERYTHING.subtract(holed).boxes) == 2_002
+    assert holed.covers(holed)
+    assert compared < 20 * 2_000
 
 
 def test_everything_and_nothing() -> None:
@@ -131,3 +191,39 @@ def test_a_condition_that_explodes_is_refused() -> None:
     other = Region(tuple(Box.of(Side("y", Interval(k, k))) for k in range(0, 300, 2)))
     with pytest.raises(AlgebraError, match="split it"):
         spots.intersect(other)
+
+
+def holes(many: int, column: str) -> Side:
+    return Side(column, Categories(frozenset(range(many)), complement=True))
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda solid, holed: solid.intersect(holed),
+        lambda solid, holed: solid.subtract(holed),
+        lambda solid, holed: Region((solid,)).intersect(Region((holed,))),
+        lambda solid, holed: Region((solid,)).subtract(Region((holed,))),
+        lambda solid, holed: Region((holed,)).covers(Region((solid,))),
+    ],
+)
+def test_ranges_without_many_values_do_not_multiply(
+    work: Callable[[Box, Box], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, usual = 0, Box.__post_init__
+
+    def counted(box: Box) -> None:
+        nonlocal made
+        made += 1
+        assert made <= 10 * MOST_BOXES, "each box more is refused, not made first"
+        usual(box)
+
+    solid = Box.of(*(Side(column, Interval(-1, 9_999)) for column in "uvwxyz"))
+    holed = Box.of(*(holes(300, column) for column in "uvwxyz"))
+    monkeypatch.setattr(Box, "__post_init__", counted)
+    with pytest.raises(AlgebraError, match="split it"):
+        work(solid, holed)
+    assert solid.meets(holed)
+    few = Box.of(Side("u", Interval(-1, 9_999)))
+    assert len(few.intersect(Box.of(holes(300, "u")))) == 301
+    assert few.subtract(Box.of(holes(300, "u"))) == (Box.of(Side("u", Categories(frozenset(range(300))))),)

@@ -7,7 +7,8 @@ import pytest
 
 from slackwater.core.cost import LinearCost
 from slackwater.core.extent import Categories, Extent, Interval, Missing
-from slackwater.core.region import MOST_BOXES, Box, Region, Side
+from slackwater.core.labels import MOST_LABELLED
+from slackwater.core.region import Box, Region, Side
 from slackwater.core.types import Scalar
 from slackwater.planning.push_pull.clients import Activity, ClientPlan, Demand, label_client
 from slackwater.planning.push_pull.encoding import Asked, Changed, Encoded, Row, Stored, encode
@@ -164,9 +165,9 @@ def test_a_table_where_nothing_happens_is_pushed_for_nothing() -> None:
 
 def test_a_region_of_too_many_boxes_gives_up_what_is_asked_least() -> None:
     """Boxes on a lattice that share no side: each remains a box of its own."""
-    columns, side = ("a", "b"), range(130)
+    columns, side = ("a", "b"), range(80)
     corners = [corner for corner in product(side, repeat=2) if sum(corner) % 2 == 0 and corner[0] < corner[1]]
-    assert len(corners) > MOST_BOXES
+    assert len(corners) > MOST_LABELLED
     asked = [
         Asked(
             Region((Box.of(*(Side(c, Interval(v, v + 0.5)) for c, v in zip(columns, corner, strict=True))),)), times=k
@@ -175,5 +176,5 @@ def test_a_region_of_too_many_boxes_gives_up_what_is_asked_least() -> None:
     ]
     activity = Activity.of(columns, [], [], Messages())
     plan = planned(activity, asked)
-    assert 0 < len(plan.pushed.boxes) <= MOST_BOXES
+    assert 0 < len(plan.pushed.boxes) <= MOST_LABELLED
     assert plan.pushed.covers(asked[-1].region)

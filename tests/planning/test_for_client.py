@@ -6,6 +6,7 @@ from random import Random
 import pytest
 
 from slackwater.core.extent import Categories, Interval
+from slackwater.core.labels import MOST_LABELLED
 from slackwater.core.region import EVERYTHING, NOTHING, Box, Region, Side
 from slackwater.planning.push_pull.encoding import Asked, Changed
 from slackwater.planning.push_pull.for_client import Window, attributes, label, worthwhile
@@ -101,3 +102,10 @@ def test_maps_are_drawn_of_every_kind_of_region() -> None:
             assert -1 <= float(shape.get("x", "0")) <= 800
         assert len(shapes) > 6
         assert drawn.plain()["attributes"] == list(attributes_shown)
+
+
+def test_labels_have_no_more_boxes_than_anybody_takes() -> None:
+    asked = tuple(Asked(between(nth, nth + 0.5), times=1 + nth) for nth in range(MOST_LABELLED + 50))
+    pushed = label(Window(asked, ()), lambda region: len(region.boxes), 10**6)
+    assert MOST_LABELLED // 4 < len(pushed.boxes) <= MOST_LABELLED
+    assert pushed.covers(asked[-1].region), "what is asked most is pushed first"

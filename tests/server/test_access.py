@@ -12,7 +12,7 @@ from websockets.typing import Origin
 from slackwater.core.errors import SlackwaterError
 from slackwater.core.types import Instant
 from slackwater.dissemination.encoding import decode_from_node, encode
-from slackwater.dissemination.messages import Goodbye, Open, Welcome
+from slackwater.dissemination.messages import VERSION, Goodbye, Open, Welcome
 from slackwater.server.process import ServerProcess
 from slackwater.server.serving import check_host
 from slackwater.server.store import STORE_FILE, Scope, Store
@@ -106,7 +106,7 @@ def test_revoking_ends_requests_at_once_and_connections_soon(guarded: ServerProc
         text = store.create_token("guest", [Scope.READ], NOW)[1]
         assert call(guarded, text, "GET", "/v1/tables").status_code == 200
         with connect(guarded.live_url, additional_headers={"authorization": f"Bearer {text}"}) as socket:
-            socket.send(encode(Open(1, 0, 0)))
+            socket.send(encode(Open(VERSION, 0, 0)))
             assert isinstance(decode_from_node(socket.recv(timeout=10)), Welcome)
             store.revoke_token("guest", NOW)
             assert call(guarded, text, "GET", "/v1/tables").status_code == 401
@@ -126,7 +126,7 @@ def _until_goodbye(socket: ClientConnection) -> Goodbye:
 
 def test_with_the_first_token_those_who_came_without_one_must_leave(folder: Path) -> None:
     with ServerProcess(folder) as server, connect(server.live_url) as socket:
-        socket.send(encode(Open(1, 0, 0)))
+        socket.send(encode(Open(VERSION, 0, 0)))
         assert isinstance(decode_from_node(socket.recv(timeout=10)), Welcome)
         with Store(folder / STORE_FILE) as store:
             store.create_token("ann", [Scope.READ], NOW)

@@ -11,7 +11,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 from slackwater.dissemination.encoding import Encoding, decode_from_node, encode
-from slackwater.dissemination.messages import Ack, Frame, Goodbye, Open, Subscribe, Unsubscribe, Welcome
+from slackwater.dissemination.messages import VERSION, Ack, Frame, Goodbye, Open, Subscribe, Unsubscribe, Welcome
 from slackwater.server.process import ServerProcess
 
 PATIENCE = 10.0
@@ -52,7 +52,7 @@ def live(server: ServerProcess) -> Iterator[ServerProcess]:
 def settled(socket: ClientConnection, encoding: Encoding = Encoding.MESSAGEPACK) -> str:
     """What became of the connection: it ended, or it still answers."""
     try:
-        message = encode(Open(1, 0, 0), encoding)
+        message = encode(Open(VERSION, 0, 0), encoding)
         socket.send(message if encoding is Encoding.MESSAGEPACK else message.decode())
         while True:
             answer = decode_from_node(socket.recv(timeout=PATIENCE), encoding)

@@ -1,9 +1,11 @@
 """The planner beside a node, with as much of a node as it looks at."""
 
 import asyncio
+import itertools
 from collections import deque
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from tests.server.test_questions import Desk, between
@@ -45,6 +47,28 @@ async def test_a_cache_whose_labels_cannot_be_made_is_left_alone(
         assert desk.number not in desk.state.questions.asked
     finally:
         task.cancel()
+
+
+async def test_labels_that_are_the_best_still_are_looked_at_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk, better = Desk(), False
+    assert desk.state is not None
+    monkeypatch.setattr(labelling, "worthwhile", lambda *_: better)
+    one = planner(desk, every=5)
+    monkeypatch.setattr(one, "_append", AsyncMock())
+    ((kept, text),) = desk.state.questions.caches()
+
+    async def questions_until_it_is_looked_at() -> int:
+        for question in itertools.count(1):
+            desk.say(Report((Counted("items", plain_region(between(1, 2)), 1),)))
+            await one._look(kept, text)
+            assert desk.state is not None
+            if not desk.state.questions.asked[desk.number].since:
+                return question
+        raise AssertionError("for ever")
+
+    assert [await questions_until_it_is_looked_at() for _ in range(6)] == [5, 10, 20, 40, 80, 80]
+    better = True
+    assert [await questions_until_it_is_looked_at() for _ in range(2)] == [80, 5]
 
 
 async def test_changes_of_a_table_that_was_dropped_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,12 +2,14 @@
 
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.server.test_server_state import RULES, Bench
 
-from slackwater.core.extent import Interval
+from slackwater.core.extent import Categories, Interval
+from slackwater.core.labels import MOST_LABELLED, MOST_SPOKEN, MOST_WEIGHT
 from slackwater.core.plain_region import plain_region
 from slackwater.core.query import Selection
 from slackwater.core.region import EVERYTHING, Box, Region, Side
@@ -31,9 +33,11 @@ from slackwater.lab.workload import TABLE
 from slackwater.log import Registered
 from slackwater.processing.queries import plain_query, query_of
 from slackwater.server.events import Blocked, Tick, Writable
-from slackwater.server.questions import MOST_BOXES, MOST_CHARACTERS, Questions
+from slackwater.server.limits import ServerLimits
+from slackwater.server.node import Node, NodeSettings
+from slackwater.server.questions import MOST_CHARACTERS, MOST_REPORTED, Questions
 from slackwater.server.rules import Rules
-from slackwater.server.session import MOST_ASKED, MOST_QUESTIONS
+from slackwater.server.session import MOST_ASKED
 
 CACHE = "CACHE desk OF items LIMIT 50"
 COLUMNS = tuple(column.name for column in TABLE.columns)
@@ -230,10 +234,15 @@ NONSENSE: tuple[Any, ...] = (
     [[["price", "interval", 1.0, math.nan, False, False]]],
     [[["price", "interval", 1.0, 2.0, 0, "no"]]],
     [[["price", "interval", 1.0, 2.0, None, False]]],
+    [[["price", "interval", 1.0, 3.0, False, False]], [["price", "interval", 3.0, 4.0, False, False]]],
+    [[["price", "interval", 1.0, 3.0, False, False]], [["grade", "categories", ["a"], False]]],
+    [[["price", "missing"]], [["grade", "missing"]]],
+    [[], []],
+    [[["grade", "categories", [f"{nth}" for nth in range(MOST_WEIGHT)], True]]],
 )
 
 
-@pytest.mark.parametrize("region", NONSENSE, ids=str)
+@pytest.mark.parametrize("region", NONSENSE, ids=lambda region: str(region)[:80])
 def test_strange_regions_are_refused_and_nothing_else_happens(region: Any) -> None:
     desk = Desk()
     desk.say(Ask(1, "items", region))
@@ -276,10 +285,10 @@ def test_strangers_have_limits() -> None:
     (frame,) = desk.frames()
     assert isinstance(frame.facts[0], Unanswered)
     desk.do(Blocked(1))
-    for ref in range(MOST_QUESTIONS + 10):
+    for ref in range(RULES.most_questions + 10):
         desk.say(Ask(ref, "items", plain_region(between(0, 2))))
     assert desk.state is not None
-    assert len(desk.state.sessions[1].questions) == MOST_QUESTIONS
+    assert len(desk.state.sessions[1].questions) == RULES.most_questions
     (fact,) = Desk(replace(WIDE, most_answered=8)).ask(EVERYTHING).facts
     assert isinstance(fact, Unanswered), "a question has a limit of its own"
 
@@ -352,7 +361,7 @@ def many(boxes: int) -> Region:
 
 def test_regions_of_many_boxes_are_not_compared_box_by_box() -> None:
     desk = Desk()
-    (fact,) = desk.ask(many(MOST_BOXES + 1)).facts
+    (fact,) = desk.ask(many(MOST_SPOKEN + 1)).facts
     assert isinstance(fact, Unanswered)
     desk.label(many(200), 1)
     desk.take()
@@ -395,3 +404,73 @@ def test_what_is_remembered_has_a_budget_of_characters() -> None:
     asked = desk.state.questions.asked[desk.number]
     assert 0 < sum(len(str(region)) for region, _ in asked.recent) <= MOST_CHARACTERS
     assert asked.since == 200
+
+
+def test_boxes_that_overlap_are_given_up_by_nobody() -> None:
+    desk = Desk()
+    desk.label(between(2, 6), 1)
+    desk.take()
+    desk.say(GiveUp(desk.number, 1, [*plain_region(between(2, 4)), *plain_region(between(3, 5))]))
+    assert desk.asked == [], "rows between 3 and 4 would be pushed twice"
+    desk.say(GiveUp(desk.number, 1, [*plain_region(between(2, 3)), *plain_region(between(4, 5))]))
+    (record,) = desk.asked
+    assert isinstance(record, Registered)
+    query_of(record.query or []).region._check()  # type: ignore[union-attr]  # a selection
+
+
+def test_what_a_client_keeps_never_falls_apart_into_more_than_labels_may_be() -> None:
+    desk = Desk()
+    everything_but = Categories(frozenset(str(nth) for nth in range(MOST_LABELLED + 1)), complement=True)
+    text = Region((Box.of(Side("grade", Interval("0", "z"))),))
+    desk.label(text, 1)
+    desk.take()
+    desk.say(GiveUp(desk.number, 1, plain_region(Region((Box.of(Side("grade", everything_but)),)))))
+    (record,) = desk.asked
+    assert isinstance(record, Registered)
+    query = query_of(record.query or [])
+    assert isinstance(query, Selection)
+    assert query.region.empty, f"more than {MOST_LABELLED} ranges between {MOST_LABELLED + 1} values"
+
+
+def test_a_report_of_very_many_regions_is_not_looked_through() -> None:
+    desk = Desk()
+    assert desk.state is not None
+    desk.say(Report(tuple(Counted("items", plain_region(between(nth, nth + 1)), 1) for nth in range(500))))
+    assert len(desk.state.questions.asked[desk.number].recent) == MOST_REPORTED
+
+
+def test_questions_of_one_session_take_turns_and_few_wait() -> None:
+    desk = Desk(replace(WIDE, most_at_once=3, most_questions=7))
+    assert desk.state is not None
+    desk.do(Blocked(1))
+    for ref in range(10):
+        desk.say(Ask(ref, "items", plain_region(between(0, 2))))
+    desk.do(Writable(1))
+    frames = desk.frames()
+    while desk.state.next_tick() == desk.now:
+        desk.do(Tick())
+        frames += desk.frames()
+    replies = [[fact.ref for fact in frame.facts if isinstance(fact, Reply)] for frame in frames]
+    assert replies == [[0, 1, 2], [3, 4, 5], [6]]
+
+
+def test_an_answer_has_a_limit_of_bytes() -> None:
+    (fact,) = Desk(replace(WIDE, most_answered_bytes=100)).ask(EVERYTHING).facts
+    assert isinstance(fact, Unanswered)
+
+
+def test_a_reply_says_of_which_columns_its_rows_are() -> None:
+    (fact,) = Desk().ask(EVERYTHING).facts
+    assert isinstance(fact, Reply)
+    assert fact.shape == TABLE.shape
+
+
+def test_the_limits_of_one_shot_queries_are_those_of_questions(tmp_path: Path) -> None:
+    limits = ServerLimits(queries=5, queries_waiting=6, query_rows=70, query_bytes=800)
+    node = Node(NodeSettings(tmp_path / "node", limits=limits))
+    try:
+        rules = node.sessions.state.rules
+        assert (rules.most_at_once, rules.most_questions) == (5, 11)
+        assert (rules.most_answered, rules.most_answered_bytes) == (70, 800)
+    finally:
+        node.close()

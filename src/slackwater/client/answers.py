@@ -106,7 +106,7 @@ class AnswerBody(msgspec.Struct, frozen=True):
     def answer(self) -> Answer:
         """As a program wants it."""
         columns = Columns(tuple(one.name for one in self.columns), tuple(one.type for one in self.columns))
-        return Answer(columns, tuple(columns.record(row) for row in self.rows), self.as_of)
+        return Answer(columns, columns.records(self.rows), self.as_of)
 
 
 class ReceiptBody(msgspec.Struct, frozen=True):

@@ -7,6 +7,7 @@ pyarrow and pandas are asked for only when somebody wants their tables.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from slackwater.core.errors import MissingPart, ProtocolError
@@ -36,7 +37,23 @@ class Columns:
         """A row by names."""
         if len(row) != len(self.names):
             raise ProtocolError(f"a row of {len(row)} values came for {len(self.names)} columns")
-        return {name: _cell(kind, cell) for name, kind, cell in zip(self.names, self.types, row, strict=True)}
+        record = dict(zip(self.names, row, strict=True))
+        if any(map(_is_time, self.types)):
+            record.update(
+                (name, _time(cell))
+                for name, kind, cell in zip(self.names, self.types, row, strict=True)
+                if cell is not None and _is_time(kind)
+            )
+        return record
+
+    def records(self, rows: Iterable[Sequence[Cell]]) -> tuple[Record, ...]:
+        """Rows by names."""
+        if any(map(_is_time, self.types)):
+            return tuple(map(self.record, rows))
+        try:
+            return tuple([dict(zip(self.names, row, strict=True)) for row in rows])
+        except ValueError as error:
+            raise ProtocolError(f"rows came that have not {len(self.names)} columns") from error
 
     def arrow(self, records: Iterable[Record]) -> "pa.Table":
         """Rows as an Arrow table with the right types, also where there are none."""
@@ -60,9 +77,12 @@ class Columns:
             raise MissingPart('data frames need pandas: pip install "pandas<3"') from error
 
 
-def _cell(kind: str, cell: Cell) -> Cell:
-    if cell is None or not kind.upper().startswith("TIMESTAMP"):
-        return cell
+@lru_cache(maxsize=1_024)
+def _is_time(kind: str) -> bool:
+    return kind.upper().startswith("TIMESTAMP")
+
+
+def _time(cell: Cell) -> Cell:
     try:
         if isinstance(cell, str):
             return datetime.fromisoformat(cell)

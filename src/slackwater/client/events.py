@@ -149,6 +149,7 @@ class Answered:
     as_of: int
     rows: tuple[WireRow, ...]
     home: Region
+    shape: str
 
 
 @dataclass(frozen=True, slots=True)

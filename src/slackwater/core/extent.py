@@ -110,7 +110,7 @@ class Interval:
         """This interval cut into pieces at the points that fall into it."""
         pieces: list[Interval] = []
         rest = self
-        for point in sorted((p for p in points if self.contains(p)), key=_order):
+        for point in sorted((p for p in points if self.contains(p)), key=order_of):
             before = Interval(rest.low, point, rest.low_open, high_open=True)
             if not before.empty:
                 pieces.append(before)
@@ -127,7 +127,7 @@ class Interval:
         return f"{left}{low}, {high}{right}"
 
 
-def _order(value: Scalar) -> tuple[bool, float, str]:
+def order_of(value: Scalar) -> tuple[bool, float, str]:
     """A sort key for values of one kind (mixtures never share an interval)."""
     return (False, 0.0, value) if isinstance(value, str) else (True, value, "")
 
@@ -153,7 +153,7 @@ class Categories:
         return value is not None and (value in self.values) != self.complement
 
     def __str__(self) -> str:
-        inside = ", ".join(repr(value) for value in sorted(self.values, key=_order))
+        inside = ", ".join(repr(value) for value in sorted(self.values, key=order_of))
         return f"not {{{inside}}}" if self.complement else f"{{{inside}}}"
 
 
@@ -200,6 +200,51 @@ def intersect(a: Extent, b: Extent) -> tuple[Extent, ...]:
         case Categories(), Categories():
             return _solid(_meet_categories(a, b))
     raise AssertionError("unreachable")
+
+
+def meets(a: Extent, b: Extent) -> bool:
+    """Whether anything lies in both, neither of them empty: as `intersect`, without making anything of it."""
+    if isinstance(a, Interval):
+        if isinstance(b, Interval):
+            return not (_below(a, b) or _below(b, a))
+        if isinstance(b, Categories) and b.complement:
+            # A range holds more than a finite set of values, unless it is one value.
+            return a.low is None or a.low != a.high or a.low not in b.values
+    elif isinstance(a, Categories) and a.complement and isinstance(b, Interval):
+        return meets(b, a)
+    return bool(intersect(a, b))
+
+
+def _below(a: Interval, b: Interval) -> bool:
+    """Whether all of an interval lies below all of another."""
+    if a.high is None or b.low is None:
+        return False
+    return _less(a.high, b.low) or (a.high == b.low and (a.high_open or b.low_open))
+
+
+Place: TypeAlias = tuple[object, ...]
+"""Something by which values of a column, and nulls, can be put in order."""
+_LOWEST: Place = ()
+_HIGHEST: Place = (2,)
+_NULL: Place = (3,)
+_BEYOND: Place = (4,)
+"""Places of values begin with a boolean; these stand before and after all of them."""
+
+
+def hull(extent: Extent | None) -> tuple[Place, Place]:
+    """Between what a column may be, nulls after all values; None where it may be anything."""
+    match extent:
+        case None:
+            return _LOWEST, _BEYOND
+        case Missing():
+            return _NULL, _NULL
+        case Interval(low, high):
+            return _LOWEST if low is None else order_of(low), _HIGHEST if high is None else order_of(high)
+        case Categories(values, complement):
+            if complement:
+                return _LOWEST, _HIGHEST
+            places = [order_of(value) for value in values]
+            return min(places), max(places)
 
 
 def subtract(a: Extent, b: Extent) -> tuple[Extent, ...]:

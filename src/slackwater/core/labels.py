@@ -14,12 +14,29 @@ from typing import Any
 
 import msgspec
 
-from slackwater.core.errors import PlanningError
-from slackwater.core.plain_region import plain_region, region_of
+from slackwater.core.errors import AlgebraError, PlanningError
+from slackwater.core.plain_region import plain_region, strange_region
 from slackwater.core.region import Region
 from slackwater.core.types import Position
 
 _TEXT = re.compile(r'CACHE ([\w.-]{1,64}) OF ("(?:[^"]|"")+"|\w+) LIMIT ([1-9]\d{0,11})', re.IGNORECASE)
+
+MOST_LABELLED = 1_024
+"""Boxes that are pushed to one client of one table: each change is held against all of them."""
+MOST_SPOKEN = 512
+"""Boxes of a region that a client speaks of; clients ask in another way for more."""
+MOST_WEIGHT = 16_384
+"""Boxes, sides and values of categories of either."""
+
+
+def labellable(pushed: Region) -> bool:
+    """Whether labels may be this: nodes make no others, and nobody takes others."""
+    return len(pushed.boxes) <= MOST_LABELLED and pushed.weight <= MOST_WEIGHT
+
+
+def label_of(plain: list[Any]) -> Region:
+    """What is pushed, as somebody else wrote it; an AlgebraError where labels may not be that."""
+    return strange_region(plain, MOST_LABELLED, MOST_WEIGHT, MOST_LABELLED**2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +56,11 @@ class Labels:
     def __post_init__(self) -> None:
         if self.epoch < 1:
             raise PlanningError(f"labels have an epoch of 1 or more, not {self.epoch}: 0 is before there were any")
+        if not labellable(self.pushed):
+            raise PlanningError(
+                f"the labels of {self.client} are {len(self.pushed.boxes)} boxes of weight {self.pushed.weight}; "
+                f"{MOST_LABELLED} and {MOST_WEIGHT} are allowed: push fewer, or larger, regions"
+            )
         cut = {column for box in self.pushed for column in box.columns}
         if not cut <= set(self.attributes):
             raise PlanningError(
@@ -86,9 +108,9 @@ def labels_of(line: str | bytes) -> Labels:
             plain.epoch,
             Position(plain.position),
             tuple(plain.attributes),
-            region_of(plain.pushed),
+            label_of(plain.pushed),
         )
-    except (msgspec.MsgspecError, ValueError, TypeError, IndexError) as error:
+    except (msgspec.MsgspecError, AlgebraError) as error:
         raise PlanningError(f"this is not a line of a labels file: {error}") from error
 
 

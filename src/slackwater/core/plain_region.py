@@ -11,6 +11,8 @@ Sets are written in order: equal regions are equal bytes.
 import math
 from typing import Any
 
+from slackwater.core.disjoint import check_disjoint
+from slackwater.core.errors import AlgebraError
 from slackwater.core.extent import Categories, Extent, Interval, Missing
 from slackwater.core.region import Box, Region, Side
 from slackwater.core.types import Scalar
@@ -27,6 +29,23 @@ def region_of(plain: list[Any]) -> Region:
     Anybody may have written them, so every value is looked at: what is let in here is put in order and shown later.
     """
     return Region(tuple(Box(tuple(Side(name, extent_of(rest)) for name, *rest in box)) for box in plain))
+
+
+def strange_region(plain: list[Any], most_boxes: int, most_weight: int, most_pairs: int) -> Region:
+    """The region that a stranger's lists were made of, if it is one and not too much to look at; else an AlgebraError.
+
+    Boxes that overlap are no region: whoever counts or ships by them would see rows twice.
+    """
+    if len(plain) > most_boxes:
+        raise AlgebraError(f"a region of {len(plain)} boxes came, and {most_boxes} are allowed")
+    try:
+        region = region_of(plain)
+    except (ValueError, TypeError, IndexError) as error:
+        raise AlgebraError(f"this is no region: {error}") from error
+    if region.weight > most_weight:
+        raise AlgebraError(f"a region of {region.weight} boxes, sides and values came, and {most_weight} are allowed")
+    check_disjoint(region.boxes, most_pairs)
+    return region
 
 
 def plain_extent(extent: Extent) -> list[Any]:

@@ -8,19 +8,29 @@ Mathematics
     Difference of boxes. For columns c₁..cₖ that the subtracted box b constrains,
         a ∖ b  =  ⋃ᵢ  a ∧ (c₁ ∈ b₁) ∧ … ∧ (cᵢ₋₁ ∈ bᵢ₋₁) ∧ (cᵢ ∉ bᵢ),
     whose terms are disjoint because term i satisfies conditions 1..i−1 and breaks condition i.
+
+    Size. A range without n values is n+1 ranges, and along k columns such pieces multiply. So every operation stops at
+    the first box more than `MOST_BOXES`, and its work is in proportion to what it was given and to that number.
+    Whether boxes meet is a question of each column by itself and cuts nothing.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import TypeAlias
 
 from slackwater.core.errors import AlgebraError
-from slackwater.core.extent import Extent, Missing, everything, intersect, subtract
+from slackwater.core.extent import Categories, Extent, Missing, Place, everything, hull, intersect, meets, subtract
 from slackwater.core.types import Scalar
 
 MOST_BOXES = 4096
 """A region of more boxes than this is refused: alternating conditions on many columns multiply."""
+
+MOST_COMPARED = 200_000
+"""A difference that takes more comparisons of boxes than this is refused."""
+_PLAIN = 8
+"""Boxes that are taken away one after the other, without being put in order first."""
 
 ValueOf: TypeAlias = Callable[[str], Scalar | None]
 """How a box looks at a row: from column name to value (`{"price": 3.0}.get` will do)."""
@@ -65,7 +75,10 @@ class Box:
 
     def extent(self, column: str) -> Extent | None:
         """What the column may be, or None where it may be anything."""
-        return next((side.extent for side in self.sides if side.column == column), None)
+        for side in self.sides:
+            if side.column == column:
+                return side.extent
+        return None
 
     def contains(self, value_of: ValueOf) -> bool:
         """Whether the row whose column values `value_of` looks up lies in the box."""
@@ -73,21 +86,32 @@ class Box:
 
     def intersect(self, other: "Box") -> tuple["Box", ...]:
         """What lies in both boxes: usually none or one box, several where categories cut an interval."""
+        if not self.meets(other):
+            return ()
         boxes: tuple[Box, ...] = (self,)
         for side in other.sides:
-            boxes = tuple(part for box in boxes for part in box._narrow(side))
+            boxes = _few(part for box in boxes for part in box._narrow(side))
         return boxes
+
+    def meets(self, other: "Box") -> bool:
+        """Whether anything lies in both boxes."""
+        for side in other.sides:
+            own = self.extent(side.column)
+            if own is not None and not meets(own, side.extent):
+                return False
+        return True
 
     def subtract(self, other: "Box") -> tuple["Box", ...]:
         """What lies in this box and not in the other, as disjoint boxes."""
-        if not self.intersect(other):
+        if not self.meets(other):
             return (self,)
-        outside: list[Box] = []
+        outside: tuple[Box, ...] = ()
         inside: tuple[Box, ...] = (self,)
-        for side in other.sides:
-            outside += [part for box in inside for part in box._exclude(side)]
-            inside = tuple(part for box in inside for part in box._narrow(side))
-        return tuple(outside)
+        for number, side in enumerate(other.sides, 1):
+            outside = _few(chain(outside, (part for box in inside for part in box._exclude(side))))
+            if number < len(other.sides):
+                inside = _few(part for box in inside for part in box._narrow(side))
+        return outside
 
     def _parts(self, column: str) -> tuple[Extent, ...]:
         own = self.extent(column)
@@ -116,6 +140,52 @@ class Box:
         return " and ".join(words) or "everything"
 
 
+def _swept(boxes: tuple[Box, ...], cuts: tuple[Box, ...]) -> tuple[Box, ...]:
+    """What lies in the boxes and in none of the cuts, by a sweep along the column that most cuts constrain.
+
+    Cuts come in the order of where they begin. A piece that ends before that is done with, a box that begins after the
+    end of a cut has its turn later: in one column each is compared with its neighbours alone.
+    """
+    constrained = Counter(column for cut in cuts for column in cut.columns)
+    column = min(constrained, key=lambda name: (-constrained[name], name)) if constrained else ""
+    later = sorted(((*hull(box.extent(column)), nth) for nth, box in enumerate(boxes)), reverse=True)
+    now: list[tuple[Place, Box]] = []
+    done: list[Box] = []
+    compared = 0
+    for low, high, nth in sorted((*hull(cut.extent(column)), nth) for nth, cut in enumerate(cuts)):
+        while later and later[-1][0] <= high:
+            _, end, number = later.pop()
+            now.append((end, boxes[number]))
+        compared += len(now)
+        if compared > MOST_COMPARED:
+            raise AlgebraError(
+                f"{len(boxes)} boxes without {len(cuts)} others take too long to be worked out; "
+                f"split the condition into several queries"
+            )
+        left: list[tuple[Place, Box]] = []
+        for end, box in now:
+            if end < low:
+                done.append(box)
+            elif box.meets(cuts[nth]):
+                left += ((hull(part.extent(column))[1], part) for part in box.subtract(cuts[nth]))
+            else:
+                left.append((end, box))
+        now = left
+        if len(done) + len(now) + len(later) > MOST_BOXES:
+            break
+    return _few(chain(done, (box for _, box in now), (boxes[number] for _, _, number in reversed(later))))
+
+
+def _few(boxes: Iterable[Box]) -> tuple[Box, ...]:
+    """These boxes, if they are not more than a region may have; no more of them are made than it takes to know."""
+    found = tuple(islice(boxes, MOST_BOXES + 1))
+    if len(found) > MOST_BOXES:
+        raise AlgebraError(
+            f"the condition falls apart into more than the {MOST_BOXES} boxes allowed; split it into several queries"
+        )
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Region:
     """A union of pairwise disjoint boxes. `Region(())` is nothing, `EVERYTHING` everything."""
@@ -142,6 +212,13 @@ class Region:
         """Whether nothing lies in it."""
         return not self.boxes
 
+    @property
+    def weight(self) -> int:
+        """How much there is to look at: its boxes, their sides and every value of a category."""
+        extents = [side.extent for box in self.boxes for side in box.sides]
+        values = sum(len(extent.values) for extent in extents if isinstance(extent, Categories))
+        return len(self.boxes) + len(extents) + values
+
     def __iter__(self) -> Iterator[Box]:
         return iter(self.boxes)
 
@@ -151,17 +228,18 @@ class Region:
 
     def intersect(self, other: "Region") -> "Region":
         """What lies in both."""
-        parts = (part for a in self.boxes for b in other.boxes for part in a.intersect(b))
-        # One more than there may be is enough to be refused.
-        return Region(tuple(islice(parts, MOST_BOXES + 1)))
+        return Region(_few(part for a in self.boxes for b in other.boxes for part in a.intersect(b)))
 
     def subtract(self, other: "Region") -> "Region":
         """What lies in this region and not in the other."""
+        cuts = other.boxes
+        if len(self.boxes) == 1:
+            cuts = tuple(b for b in cuts if self.boxes[0].meets(b))
+        if len(cuts) > _PLAIN:
+            return Region(_swept(self.boxes, cuts))
         rest = self.boxes
-        for b in other.boxes:
-            rest = tuple(part for a in rest for part in a.subtract(b))
-            if len(rest) > MOST_BOXES:
-                break
+        for b in cuts:
+            rest = _few(part for a in rest for part in a.subtract(b))
         return Region(rest)
 
     def union(self, other: "Region") -> "Region":

@@ -1,7 +1,8 @@
 """What a table looks like: its columns, its key and which column says when something happened."""
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
+from hashlib import blake2b
 
 from slackwater.core.errors import SchemaError
 from slackwater.core.types import DataType, Key, Row
@@ -32,6 +33,17 @@ class Column:
 
     def __post_init__(self) -> None:
         check_name(self.name, "column")
+
+
+@lru_cache(maxsize=1_024)
+def shape(columns: tuple[str, ...], types: tuple[str, ...], key: tuple[str, ...]) -> str:
+    """A fingerprint of what the cells of a row are: tables of one shape, and no others, read each other's rows.
+
+    >>> shape(("id", "low", "high"), ("BIGINT", "DOUBLE", "DOUBLE"), ("id",))
+    '9f511588e1f4fd44'
+    """
+    parts = [[f"{len(part)}:{part}" for part in some] for some in (columns, types, key)]
+    return blake2b("/".join(",".join(some) for some in parts).encode(), digest_size=8).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -74,6 +86,13 @@ class TableSchema:
     @cached_property
     def _positions(self) -> dict[str, int]:
         return {column.name: position for position, column in enumerate(self.columns)}
+
+    @cached_property
+    def shape(self) -> str:
+        """The fingerprint of a row with all columns."""
+        return shape(
+            tuple(column.name for column in self.columns), tuple(column.type.value for column in self.columns), self.key
+        )
 
     def index(self, name: str) -> int:
         """Where the column stands in a row."""

@@ -22,7 +22,7 @@ from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
-VERSION = 1
+VERSION = 2
 """Raised when a message changes its meaning; `Open` says which one the client speaks."""
 
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -213,6 +213,8 @@ class Reply(Message, frozen=True, tag="reply"):
     """The rows that were asked for under `ref`, right as of the frame that carries them; never sent again by itself.
 
     `epoch`: rows pushed under that plan of the asker's label are left out; None: these are all rows of the region.
+    `shape` is the fingerprint of the columns, their names and types in order (`core.schema.shape`): who knows the table
+    by other ones does not read the rows.
     """
 
     ref: Count
@@ -220,6 +222,7 @@ class Reply(Message, frozen=True, tag="reply"):
     rows: msgspec.Raw
     count: Count
     digest: str
+    shape: str
 
 
 class Unanswered(Message, frozen=True, tag="unanswered"):

@@ -87,9 +87,12 @@ class CachingClient(SimulatedClient):
         return len(self._asked)
 
     def question(self) -> None:
-        """Ask for a region, often one that was asked for before."""
+        """Ask for a region, often one that was asked for before, or one of which a part is pushed."""
         state, table, now = self.cache, workload.TABLE.name, self.now
         wanted = self.answers.wanted(self._random)
+        pushed = state.cached(table)
+        if pushed is not None and not pushed.region.empty and self._random.random() < 0.3:
+            wanted = wanted.union(Region((self._random.choice(pushed.region.boxes),)))
         delivered = self.delivered()
         as_of = state.at_home(table, wanted, 0, now)
         if as_of is not None:

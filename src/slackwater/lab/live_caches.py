@@ -15,8 +15,9 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 import httpx
 import numpy as np
@@ -32,21 +33,26 @@ from slackwater.planning.push_pull.exact import exact
 from slackwater.planning.push_pull.pricing import Messages
 
 FIRST_LABELS = 60.0
+TOGETHER = 4
+"""Rows that change with one request under load."""
 TABLE = "CREATE TABLE cars (id BIGINT PRIMARY KEY, price DOUBLE, year BIGINT)"
 _STATES = 4_096
 """States of the table that are kept ready for comparison; earlier ones are made again."""
 
+_TRUTHS = 4_096
+"""Answers that are kept ready, until there are more."""
+
 Floats = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Range:
     """A question: the cars between two prices, both included."""
 
     low: float
     high: float
 
-    @property
+    @cached_property
     def sql(self) -> str:
         """As SQL."""
         return f"SELECT id, price FROM cars WHERE price BETWEEN {self.low} AND {self.high}"
@@ -88,9 +94,12 @@ class Prices:
         self._states[len(self.ends)] = self.now.copy()
         self._states.pop(len(self.ends) - _STATES, None)
 
-    def at(self, position: int) -> Floats:
-        """All prices as of a position."""
-        version = bisect_right(self.ends, position)
+    def version(self, position: int) -> int:
+        """How many changes there are up to a position."""
+        return bisect_right(self.ends, position)
+
+    def state(self, version: int) -> Floats:
+        """All prices after so many changes."""
         found = self._states.get(version)
         if found is None:
             found = self.start.copy()
@@ -108,6 +117,9 @@ class Checked:
     wrong: list[str] = field(default_factory=list)
     back: int = 0
     """Answers as of an earlier position than what had been delivered before the question."""
+    distinct: int = 0
+    """Pairs of a question and a state of the table for which the truth was looked up, each once while it is recent."""
+    _truths: dict[tuple[Range, int], dict[int, float]] = field(default_factory=dict)
     _waiting: deque[tuple[Range, int, dict[int, float]]] = field(default_factory=deque)
 
     def take(self, asked: Range, delivered: int, as_of: int, rows: tuple[dict[str, Any], ...]) -> None:
@@ -123,11 +135,23 @@ class Checked:
         """Compare what can be compared; with `last` nothing more will change."""
         while self._waiting and (last or self._waiting[0][1] <= self.prices.known):
             asked, as_of, found = self._waiting.popleft()
-            state = self.prices.at(as_of)
-            inside = np.flatnonzero((state >= asked.low) & (state <= asked.high))
+            truth = self._truth(asked, as_of)
             self.answers += 1
-            if len(inside) != len(found) or any(found.get(int(car)) != state[car] for car in inside):
-                self.wrong.append(f"{asked} as of {as_of}: {len(found)} rows, {len(inside)} in truth")
+            if found != truth:
+                self.wrong.append(f"{asked} as of {as_of}: {len(found)} rows, {len(truth)} in truth")
+
+    def _truth(self, asked: Range, as_of: int) -> dict[int, float]:
+        version = self.prices.version(as_of)
+        truth = self._truths.get((asked, version))
+        if truth is None:
+            if len(self._truths) >= _TRUTHS:
+                self._truths.clear()
+            state = self.prices.state(version)
+            inside = np.flatnonzero((state >= asked.low) & (state <= asked.high))
+            truth = dict(zip(inside.tolist(), state[inside].tolist(), strict=True))
+            self._truths[asked, version] = truth
+            self.distinct += 1
+        return truth
 
 
 @asynccontextmanager
@@ -248,6 +272,37 @@ def _questions(random: Random, many: int) -> list[Range]:
     ]
 
 
+class Habits:
+    """What one client asks under load: a few ranges over and over, some beside them, some far off, some never again.
+
+    Ranges beside the favourites are answered in part at home, those far off by the server.
+    """
+
+    SHARES: ClassVar = {"favourite": 0.93, "beside": 0.03, "far off": 0.03, "new": 0.01}
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        centre = random.uniform(100, 900)
+        favourites = [_range(random, random.gauss(centre, 60)) for _ in range(6)]
+        beside = [_beside(random, random.choice(favourites)) for _ in range(12)]
+        far = [_range(random, random.uniform(0, 1000)) for _ in range(12)]
+        self._ranges = {"favourite": favourites, "beside": beside, "far off": far}
+        self._kinds, self._shares = list(self.SHARES), list(self.SHARES.values())
+
+    def next(self) -> tuple[str, Range]:
+        """The kind of a question, and the question."""
+        (kind,) = self._random.choices(self._kinds, self._shares)
+        if kind == "new":
+            return kind, _range(self._random, self._random.uniform(0, 1000))
+        return kind, self._random.choice(self._ranges[kind])
+
+
+def _beside(random: Random, favourite: Range) -> Range:
+    """A range that has about half of another one."""
+    off = random.choice((-1, 1)) * (favourite.high - favourite.low) * random.uniform(0.3, 0.8)
+    return Range(round(favourite.low + off, 2), round(favourite.high + off, 2))
+
+
 def _range(random: Random, middle: float) -> Range:
     half = random.uniform(2, 30)
     return Range(round(middle - half, 2), round(middle + half, 2))
@@ -272,9 +327,11 @@ def _planned(
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What came of a load."""
+    """What came of a load; `asked`: how many questions of each kind there were."""
 
     answers: int
+    distinct: int
+    asked: Counter[str]
     wrong: tuple[str, ...]
     back: int
     updates: int
@@ -295,25 +352,29 @@ async def load(
 ) -> Loaded:
     """All clients ask at once until there are so many answers, or time is up, while rows change all the time.
 
-    A quick machine may be through before labels are made: then they go on, for `FIRST_LABELS` seconds at most.
+    Each asks what `Habits` says. A quick machine may be through before labels are made: then they go on, for
+    `FIRST_LABELS` seconds at most.
     """
     async with fleet(url, clients, rows, seed) as (fleet_of, prices):
         checked, began = Checked(prices), time.monotonic()
         left, updates, ended = queries, 0, asyncio.Event()
 
+        kinds: Counter[str] = Counter()
+
         def on() -> bool:
             passed = time.monotonic() - began
-            at_home = any(client.cache.counts["answered at home"] for client in fleet_of)
-            return passed < seconds and (left > 0 or (not at_home and passed < FIRST_LABELS))
+            if left > 0 or passed >= seconds:
+                return passed < seconds
+            return passed < FIRST_LABELS and not any(one.cache.counts["answered at home"] for one in fleet_of)
 
-        async def ask(client: Client, random: Random) -> None:
+        async def ask(client: Client, habits: Habits) -> None:
             nonlocal left
-            centre = random.uniform(100, 900)
-            favourites = [_range(random, random.gauss(centre, 60)) for _ in range(6)]
+            state = client.cache.state
             while on():
                 left -= 1
-                asked = random.choice(favourites) if random.random() < 0.98 else _range(random, random.uniform(0, 1000))
-                delivered = client.cache.state.seen
+                kind, asked = habits.next()
+                kinds[kind] += 1
+                delivered = state.seen
                 found = await client.query(asked.sql)
                 checked.take(asked, delivered, found.as_of, found.rows)
                 told(checked.answers)
@@ -324,11 +385,12 @@ async def load(
             nonlocal updates
             async with connect(url) as owner:
                 while not ended.is_set():
-                    car, price = prices.draw(60.0)
-                    row = {"id": car, "price": price, "year": 1990}
-                    receipt = await owner.ingest("cars", [row], source="market", first=rows + updates)
-                    updates += 1
-                    prices.change(car, price, receipt.position)
+                    drawn = dict(prices.draw(60.0) for _ in range(TOGETHER))
+                    changed = [{"id": car, "price": price, "year": 1990} for car, price in drawn.items()]
+                    receipt = await owner.ingest("cars", changed, source="market", first=rows + updates)
+                    updates += len(changed)
+                    for before, (car, price) in zip(reversed(range(len(drawn))), drawn.items(), strict=True):
+                        prices.change(car, price, receipt.position - before)
                     checked.settle(last=False)
                     await asyncio.sleep(pause)
 
@@ -336,7 +398,7 @@ async def load(
         try:
             async with asyncio.TaskGroup() as group:
                 for nth, client in enumerate(fleet_of):
-                    group.create_task(ask(client, Random(seed * 1_000 + nth)))
+                    group.create_task(ask(client, Habits(Random(seed * 1_000 + nth))))
         finally:
             ended.set()
             await changing
@@ -346,5 +408,13 @@ async def load(
             counts.update(client.cache.counts)
         epochs = sum(own.epoch or 0 for client in fleet_of if (own := client.cache.state.cached("cars")) is not None)
         return Loaded(
-            checked.answers, tuple(checked.wrong), checked.back, updates, time.monotonic() - began, counts, epochs
+            checked.answers,
+            checked.distinct,
+            kinds,
+            tuple(checked.wrong),
+            checked.back,
+            updates,
+            time.monotonic() - began,
+            counts,
+            epochs,
         )

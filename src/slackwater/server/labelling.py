@@ -23,6 +23,7 @@ from slackwater.planning.push_pull.encoding import Asked, Changed
 from slackwater.planning.push_pull.for_client import Window, attributes, label, worthwhile
 from slackwater.planning.push_pull.region_map import RegionMap
 from slackwater.processing.base import Changes
+from slackwater.processing.queries import check_query
 from slackwater.processing.regions import inside
 from slackwater.server.facts import projected
 from slackwater.server.queries import Kept
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 _report = logging.getLogger("slackwater.server")
 
 LOOK_SECONDS = 0.25
+MOST_CONTENT = 16
+"""Labels that turn out to be the best still are looked at half as often the next time, but not less often than this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +106,7 @@ class Labelling:
             # The table has got more columns: the same rows, all of them, under the next epoch.
             await self._append(relabelled(kept, query.region, columns))
             return
-        if self._rules.every == 0 or asked is None or asked.since < self._rules.every:
+        if self._rules.every == 0 or asked is None or asked.since < self._rules.every * asked.content:
             return
         asked.since = 0
         window = self.window(kept)
@@ -118,6 +121,7 @@ class Labelling:
             return pushed if worthwhile(window, query.region, pushed, fill, self._rules.lasting) else None
 
         pushed = await asyncio.to_thread(plan)
+        asked.content = 1 if pushed is not None else min(2 * asked.content, MOST_CONTENT)
         if pushed is not None and self._node.sessions.state.subscriptions.queries.get(kept.number) is kept:
             await self._append(relabelled(kept, pushed))
 
@@ -152,7 +156,8 @@ class Labelling:
             if kept is None or one.epoch <= kept.epoch or not isinstance(kept.query, Selection):
                 passed += 1
                 continue
-            self._node.engine.select(one.table, one.pushed)  # refuses what does not fit the table
+            self._node.engine.check_question((one.table,))
+            check_query(Selection(one.table, (), one.pushed), self._node.engine.schema(one.table))
             record = relabelled(kept, one.pushed)
             records.append(
                 Registered(record.table, record.text, record.owner, record.name, record.number, one.epoch, record.query)

@@ -136,7 +136,15 @@ class Node:
         hosts |= {HostKind.NETWORK} if settings.network is not None else set()
         self.routing = Routing(self.engine, settings.placement, frozenset(hosts))
         lane = NodeLane(self.engine, self.routing)
-        asked = replace(settings.rules, most_answered=settings.limits.query_rows)
+        limits = settings.limits
+        # A question over a live connection is a one-shot query like any other, and has no other limits.
+        asked = replace(
+            settings.rules,
+            most_answered=limits.query_rows,
+            most_answered_bytes=limits.query_bytes,
+            most_at_once=limits.queries,
+            most_questions=limits.queries + limits.queries_waiting,
+        )
         self.sessions = Sessions(ServerState(settings.name, self.generation, asked, lane), self._append)
         self.lanes = {HostKind.NODE: self.sessions}
         self.spark: SparkLane | None = None

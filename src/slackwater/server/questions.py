@@ -18,8 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from slackwater.core.errors import AlgebraError, SlackwaterError
-from slackwater.core.labels import CacheText, cache_text
-from slackwater.core.plain_region import region_of
+from slackwater.core.labels import MOST_SPOKEN, MOST_WEIGHT, CacheText, cache_text, labellable
+from slackwater.core.plain_region import strange_region
 from slackwater.core.query import Selection
 from slackwater.core.region import NOTHING, Region
 from slackwater.dissemination.encoding import encode_rows
@@ -35,10 +35,12 @@ from slackwater.server.subscriptions import Subscriptions
 
 _report = logging.getLogger("slackwater.server")
 
-MOST_BOXES = 512
-"""Boxes of a region that a client speaks of; clients ask in another way for more."""
 MOST_PAIRS = 20_000
 """Pairs of boxes, of a region and of a label, that are compared: it is done while everybody else waits."""
+MOST_WORK = 1_000_000
+"""Values of categories that are looked at for that."""
+MOST_REPORTED = 64
+"""Regions of one report that are looked at."""
 MOST_REMEMBERED = 5_000
 """Questions of one cache that are remembered for planning."""
 MOST_WRITTEN = 4_096
@@ -58,6 +60,8 @@ class Asked:
     """Characters of each."""
     written: int = 0
     since: int = 0
+    content: int = 1
+    """How many times longer than usual it takes until labels are made again: they have been the best for so long."""
     home: int = 0
     """How many of all were answered without asking."""
     pulled: int = 0
@@ -102,7 +106,7 @@ class Questions:
 
     def report(self, session: Session, message: Report) -> None:
         """Remember what was answered elsewhere."""
-        for counted in message.counted:
+        for counted in message.counted[:MOST_REPORTED]:
             kept = self._cache(session, counted.table)
             region = None if kept is None else self._region(counted.table, counted.region)
             if kept is not None and region is not None:
@@ -118,16 +122,18 @@ class Questions:
         region = self._region(kept.query.table, message.kept)
         if cache_text(kept.text) is None or not isinstance(kept.query, Selection) or region is None:
             return
-        try:
-            region = kept.query.region.intersect(region) if _comparable(kept.query.region, region) else NOTHING
-        except AlgebraError:
-            region = NOTHING
         epoch, then = self._given_up.get(kept.number, (-1, 0))
         if epoch == kept.epoch and now < then + self._rules.append_again:
             return
-        if not _comparable(region, kept.query.region) or not region.equals(kept.query.region):
-            self._given_up[kept.number] = (kept.epoch, now)
-            self._desk.append.append(relabelled(kept, region))
+        pushed = kept.query.region
+        try:
+            region = pushed.intersect(region) if _comparable(pushed, region) else NOTHING
+            if _comparable(region, pushed) and region.equals(pushed):
+                return
+        except AlgebraError:
+            region = NOTHING
+        self._given_up[kept.number] = (kept.epoch, now)
+        self._desk.append.append(relabelled(kept, region if labellable(region) else NOTHING))
 
     # Answers.
 
@@ -162,14 +168,16 @@ class Questions:
             return Unanswered(ask.ref, str(error))
         too_many = Unanswered(ask.ref, f"{rows.num_rows} rows are more than one answer can carry; ask for fewer")
         most = min(self._rules.most_rows, self._rules.most_answered)
-        if rows.num_rows > most or rows.nbytes > self._rules.most_bytes:
+        most_bytes = min(self._rules.most_bytes, self._rules.most_answered_bytes)
+        if rows.num_rows > most or rows.nbytes > most_bytes:
             return too_many
         names = tuple(column.name for column in schema.columns)
-        pairs = list(zip(projected(rows, schema.key), projected(rows, names), strict=True))
+        places = [names.index(name) for name in schema.key]
+        pairs = [(tuple([row[place] for place in places]), row) for row in projected(rows, names)]
         data, digest = encode_rows(pairs, session.encoding)
-        if memoryview(data).nbytes > self._rules.most_bytes:
+        if memoryview(data).nbytes > most_bytes:
             return too_many
-        return Reply(ask.ref, epoch, data, len(pairs), digest)
+        return Reply(ask.ref, epoch, data, len(pairs), digest, schema.shape)
 
     def remainder(self, session: Session, ask: Ask, region: Region) -> tuple[Region, int | None]:
         """The part of a region that the asker's label does not push, and its epoch; all of it where in doubt."""
@@ -206,13 +214,11 @@ class Questions:
 
     def _region(self, table: str, plain: WireRegion) -> Region | None:
         """A region as a stranger wrote it; None where it is none of this table."""
-        if len(plain) > MOST_BOXES:
-            return None
         try:
-            region = region_of(plain)
+            region = strange_region(plain, MOST_SPOKEN, MOST_WEIGHT, MOST_PAIRS)
             check_query(Selection(table, (), region), self._engine.schema(table))
             return region
-        except (SlackwaterError, ValueError, TypeError, IndexError):
+        except SlackwaterError:
             return None
 
     def _note(self, kept: Kept, region: Region, times: int) -> None:
@@ -235,7 +241,8 @@ class Questions:
 
 
 def _comparable(a: Region, b: Region) -> bool:
-    return len(a.boxes) * len(b.boxes) <= MOST_PAIRS
+    pairs, work = len(a.boxes) * len(b.boxes), len(a.boxes) * b.weight + len(b.boxes) * a.weight
+    return pairs <= MOST_PAIRS and work <= MOST_WORK
 
 
 def relabelled(kept: Kept, region: Region, columns: tuple[str, ...] | None = None) -> Registered:

@@ -42,6 +42,12 @@ class Rules:
     """Rows of the answer of one selection."""
     most_answered: int = 100_000
     """Rows of the answer to one question."""
+    most_answered_bytes: int = 48 * 2**20
+    """Bytes of it."""
+    most_at_once: int = 2
+    """Questions of one session that are answered before others have their turn."""
+    most_questions: int = 66
+    """Questions of one session that wait, these included; what is more is asked again by whoever wants it."""
     most_recent: int = 10_000
     """Keys of a selection whose last change is remembered, so that who comes back needs no snapshot."""
 

@@ -26,8 +26,6 @@ from slackwater.dissemination.messages import Ask, Fact, Frame, Reply, Snapshot,
 from slackwater.server.conflation import Facts
 from slackwater.server.events import Principal
 
-MOST_QUESTIONS = 256
-"""Questions of one session that wait."""
 MOST_ASKED = 512 * 1024
 """Bytes of all questions of one session that wait; and of those that may have to be answered again."""
 MOST_BOXES_AT_ONCE = 512
@@ -74,6 +72,8 @@ class Session:
         """Gives the answer to a question as of where the node stands."""
         self.most_bytes = 48 * 2**20
         """Of the rows that one frame carries, if there is more to say than one answer."""
+        self.most_at_once, self.most_questions = 2, 66
+        """Questions that are answered with one frame, and that wait at all."""
         self._asked: dict[int, int] = {}
         """Bytes of each question that waits, or whose answer may be lost."""
         self._answered: dict[int, tuple[int, Ask]] = {}
@@ -110,7 +110,7 @@ class Session:
         """Have a question answered with one of the next frames, if there is room for it; said again, it is one."""
         size = len(msgspec.msgpack.encode(ask))
         others = sum(self._asked.get(ref, 0) for ref in self.questions if ref != ask.ref)
-        if len(self.questions) - (ask.ref in self.questions) >= MOST_QUESTIONS or others + size > MOST_ASKED:
+        if len(self.questions) - (ask.ref in self.questions) >= self.most_questions or others + size > MOST_ASKED:
             return False
         known = self.questions.keys() | self._answered.keys()
         self._asked = {ref: self._asked.get(ref, 0) for ref in known} | {ask.ref: size}
@@ -174,7 +174,10 @@ class Session:
         if not (self.holds_back or self._missing or asked):
             return self._frame(self.sequence, as_of, now, ()) if heartbeat else None
         base, facts, everything = self.sequence, self._pending, self._pending_whole
+        at_once = self.most_at_once
         if self._missing:
+            # One frame makes good for all that were lost: in many, some would be lost again.
+            at_once = max(at_once, MOST_ANSWERED_AGAIN)
             base, everything = self.acknowledged, everything or self.acknowledged < self._whole_until
             facts = self._older
             facts.merge(self._newer)
@@ -189,7 +192,7 @@ class Session:
         self._pending, self._pending_whole, self._missing = Facts(), False, False
         self._remember(facts)
         told = tuple(facts)
-        return self._frame(base, as_of, now, (*told, *self._answers(asked, told)))
+        return self._frame(base, as_of, now, (*told, *self._answers(asked[:at_once], told)))
 
     def _answers(self, asked: Iterable[Ask], told: Iterable[Fact]) -> Iterator[Fact]:
         """Answers to questions, as many as the frame that tells all this has room for."""

@@ -179,6 +179,7 @@ class ServerState:
             event.connection, identity, event.principal, event.encoding, self.rules.most_held, now
         )
         session.answer, session.most_bytes = self.questions.answering(session), self.rules.most_bytes
+        session.most_at_once, session.most_questions = self.rules.most_at_once, self.rules.most_questions
         self._timers.at(now + self.rules.heartbeat, partial(self._due, event.connection))
 
     def _received(self, session: Session, event: Received, now: int) -> None:

@@ -5,6 +5,7 @@ it may between two servers that hold the rows in another order; everything else 
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -45,10 +46,23 @@ def evaluated(asked: Needed, tables: dict[str, pa.Table]) -> pa.Table:
     return _EVALUATOR.run(_EVALUATOR.statement(asked.query), batches)
 
 
-def answer(found: pa.Table, as_of: int) -> Answer:
-    """An answer as a program is given it."""
-    columns = Columns(tuple(found.schema.names), tuple(str(kind) for kind in found.schema.types))
-    return Answer(columns, tuple(columns.record(row) for row in plain_rows(found)), as_of)
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was found, without its position: it can be given as an answer as often as it is right."""
+
+    columns: Columns
+    rows: list[list[Any]]
+
+    @classmethod
+    def of(cls, found: pa.Table) -> "Found":
+        """The rows of a table."""
+        return cls(
+            Columns(tuple(found.schema.names), tuple(str(kind) for kind in found.schema.types)), plain_rows(found)
+        )
+
+    def answer(self, as_of: int) -> Answer:
+        """An answer as a program is given it, its rows its own."""
+        return Answer(self.columns, self.columns.records(self.rows), as_of)
 
 
 def _aggregated(function: AggregateFunction, column: pa.ChunkedArray | None, rows: int) -> pa.Array:

@@ -17,7 +17,7 @@ import msgspec
 import pyarrow as pa
 
 from slackwater.client.answers import Answer
-from slackwater.client.cache.answering import answer, evaluated
+from slackwater.client.cache.answering import Found, evaluated
 from slackwater.client.cache.copy import Copy, in_columns, layout
 from slackwater.client.cache.explaining import explained
 from slackwater.client.cache.settings import Cache
@@ -26,7 +26,7 @@ from slackwater.client.events import Answered, Questioned, Unanswerable, Withdra
 from slackwater.client.session import Session
 from slackwater.client.subscription import Subscription
 from slackwater.core.errors import SqlError
-from slackwater.core.labels import CacheText
+from slackwater.core.labels import MOST_SPOKEN, CacheText
 from slackwater.core.region import Region
 from slackwater.core.schema import Column, TableSchema
 from slackwater.core.types import DataType
@@ -39,10 +39,12 @@ from slackwater.sql.nodes import ExplainOf
 from slackwater.sql.parse import write
 
 _MOST_REMEMBERED = 4_096
+_MOST_ANSWERS, _FEW_ROWS = 256, 1_000
+"""Answers that are remembered until a row changes, and rows of the longest of them."""
 _AGAIN = 10_000_000
 """Microseconds until a cache that was refused, or has ended, is asked for again."""
-_MOST_BOXES, _MOST_TEXT = 512, 16_384
-"""How much a question may say to be asked live, in one message; longer ones are for the server's evaluator."""
+_MOST_TEXT = 16_384
+"""How long a question may be to be asked live, in one message; longer ones are for the server's evaluator."""
 _TURN = 16
 """Answers at home after which others have their turn."""
 
@@ -85,6 +87,8 @@ class CacheDesk:
         self._clock = clock
         self._catalog: Catalog | None = None
         self._needed: dict[str, Needed | None] = {}
+        self._remembered: dict[str, tuple[tuple[tuple[int, int], ...], Found]] = {}
+        """What was found at home for a text, and in which versions of which caches."""
         self._kept: dict[str, tuple[Subscription, int]] = {}
         """The caches that were asked for, and when."""
         self._copies: dict[int, Copy] = {}
@@ -132,26 +136,41 @@ class CacheDesk:
         positions = {state.at_home(table, asked.region, after, now) for table in tables}
         position = positions.pop() if len(positions) == 1 else None
         if position is not None and self._fits(tables):
-            rows = {table: self._copy(table).select(asked.region) for table in tables}
+            found = self._found(sql, asked).answer(position)
             for table in tables:
                 state.took(table, asked.region, position)
-            found = answer(evaluated(asked, rows), position)
             if state.counts["answered at home"] % _TURN == 0:
                 # A program that asks in a loop never waits; the connection has to have its turn all the same.
                 await asyncio.sleep(0)
             return found
         if not self._fits(tables):
             self._forget_tables()
-        small = len(asked.region.boxes) <= _MOST_BOXES and len(asked.query.text) <= _MOST_TEXT
+        small = len(asked.region.boxes) <= MOST_SPOKEN and len(asked.query.text) <= _MOST_TEXT
         if len(tables) == 1 and asked.rowwise and small and self._session.over is None:
             pulled = await self._ask(tables[0], asked.region, after)
             if pulled is not None:
-                return answer(evaluated(asked, {tables[0]: pulled[1]}), pulled[0])
+                return Found.of(evaluated(asked, {tables[0]: pulled[1]})).answer(pulled[0])
             return None
         for table in tables:
             state.count(table, asked.region)
         state.counts["left to the server"] += 1
         return None
+
+    def _found(self, sql: str, asked: Needed) -> Found:
+        """What the cache has to say to a question; the same while no row of it is another one."""
+        tables = asked.query.tables
+        caches = [self.state.cached(table) for table in tables]
+        as_they_are = tuple((own.ref, own.version) for own in caches if own is not None)
+        known = self._remembered.get(sql)
+        if known is not None and known[0] == as_they_are:
+            return known[1]
+        found = Found.of(evaluated(asked, {table: self._copy(table).select(asked.region) for table in tables}))
+        # What the evaluator finds may depend on more than rows: on the time, or on chance.
+        if len(found.rows) <= _FEW_ROWS and (asked.query.selection is not None or asked.aggregate is not None):
+            if len(self._remembered) >= _MOST_ANSWERS:
+                self._remembered.clear()
+            self._remembered[sql] = (as_they_are, found)
+        return found
 
     async def _ask(self, table: str, region: Region, after: int) -> tuple[int, pa.Table] | None:
         """The rows of a region, as of a position; None where the node does not answer so."""
@@ -191,8 +210,8 @@ class CacheDesk:
     def _together(self, table: str, answered: Answered) -> pa.Table:
         schema = self._schema(table)
         columns = layout([one.name for one in schema.columns], [one.type.value for one in schema.columns])
-        if any(len(row) != len(columns) for row in answered.rows):
-            raise ValueError("rows of another width came")
+        if answered.shape != schema.shape:
+            raise ValueError("rows of another shape came")
         pulled = in_columns(columns, answered.rows)
         if answered.home.empty:
             return pulled
@@ -214,6 +233,7 @@ class CacheDesk:
                 return None
         if len(self._needed) >= _MOST_REMEMBERED:
             self._needed.clear()
+            self._remembered.clear()
         self._needed[sql] = found
         return found
 
@@ -225,6 +245,7 @@ class CacheDesk:
     def _forget_tables(self) -> None:
         self._catalog = None
         self._needed.clear()
+        self._remembered.clear()
 
     def _schema(self, table: str) -> TableSchema:
         schema = None if self._catalog is None else self._catalog.table(table)

@@ -7,7 +7,8 @@ Contract
        are pushed cover it. Otherwise it is asked, or refused when nobody can be asked.
     3. An asked question is answered by a frame: the frame is applied, with it all that was pushed up to its position,
        and then the reply and the cache are of the same position. A reply that leaves out rows under other labels than
-       the client's own of that moment answers nothing; the question is asked again, for all rows.
+       the client's own of that moment, or rows of another shape, answers nothing; the question is asked again, for all
+       rows.
     4. Labels take effect when the frame that fills them is applied. Rows that do not fit the labels a node speaks of
        are not relied on: everything is asked for again.
     5. Questions are repeated until answered, over as many connections and nodes as it takes.
@@ -22,6 +23,7 @@ from slackwater.client.events import Answered, Event, Instruction, Questioned, S
 from slackwater.client.held import Held
 from slackwater.client.state import ClientState, Phase
 from slackwater.core.errors import AlgebraError, ProtocolError
+from slackwater.core.labels import MOST_SPOKEN
 from slackwater.core.plain_region import plain_region
 from slackwater.core.region import NOTHING, Region
 from slackwater.dissemination.encoding import decode_rows, encode
@@ -194,7 +196,9 @@ class CacheState(ClientState):
                 self.counts["regions given up"] += 1
                 self._tell(own, out)
             if not own.given_up.empty:
-                out.append(Send(GiveUp(own.query, own.epoch, plain_region(own.region))))
+                # What cannot be said is not kept.
+                kept = own.region if len(own.region.boxes) <= MOST_SPOKEN else NOTHING
+                out.append(Send(GiveUp(own.query, own.epoch, plain_region(kept))))
 
     def _tell(self, own: CachedTable, out: list[Instruction]) -> None:
         changed = own.changed(self.as_of or own.as_of or 0)
@@ -279,14 +283,15 @@ class CacheState(ClientState):
             self._ask(waiting, now, out)
             return
         del self.open[fact.ref]
-        out.append(Answered(fact.ref, as_of, rows, home))
+        self.counts["answered in part"] += not home.empty
+        out.append(Answered(fact.ref, as_of, rows, home, fact.shape))
 
     def home(self, question: Questioned, reply: Reply) -> Region | None:
         """The part of a question that a reply leaves to the cache; None where the cache has not all of it."""
         if reply.epoch is None:
             return NOTHING
         own = self.cached(question.table)
-        if own is None or not own.live or own.epoch != reply.epoch:
+        if own is None or not own.live or own.epoch != reply.epoch or own.shape != reply.shape:
             return None
         try:
             home = question.region.intersect(own.label)

@@ -15,9 +15,9 @@ from collections.abc import Iterable
 
 from slackwater.client.held import Held
 from slackwater.core.errors import AlgebraError, ProtocolError
-from slackwater.core.labels import CacheText, cache_text
-from slackwater.core.plain_region import region_of
+from slackwater.core.labels import CacheText, cache_text, label_of
 from slackwater.core.region import NOTHING, Box, Region
+from slackwater.core.schema import shape
 from slackwater.dissemination.messages import Delete, Subscribed, Upsert, WireRow
 
 _MOST_KNOWN = 1_024
@@ -38,6 +38,8 @@ class CachedTable(Held):
         """Whether what is held does not fit what the node says of it: all rows are to be sent again."""
         self.stale: set[WireRow] | None = None
         """Keys whose rows have changed since somebody last looked; None: all of them."""
+        self.version = 0
+        """Another number whenever any row may be another one."""
         self.hits: dict[Box, int] = {}
         """How often each pushed box was of use under these labels."""
         self._known: dict[Region, tuple[bool, tuple[Box, ...]]] = {}
@@ -47,6 +49,12 @@ class CachedTable(Held):
         """The columns of the rows that are held."""
         return () if self.description is None else self.description.columns
 
+    @property
+    def shape(self) -> str | None:
+        """What the cells of these rows are."""
+        told = self.description
+        return None if told is None else shape(told.columns, told.types, told.key)
+
     def fits(self, fact: Subscribed) -> bool:
         """Whether what is held can become what a node says it is now without all rows being sent."""
         return self.query == fact.query and self.rows is not None and self.epoch in (fact.was, fact.epoch)
@@ -54,14 +62,15 @@ class CachedTable(Held):
     def describe(self, fact: Subscribed) -> bool:
         """It is under these labels from now on; rows that are not pushed any more are let go."""
         try:
-            label = region_of(fact.region or [])
+            label = label_of(fact.region or [])
             given_up = self.given_up.intersect(label)
-        except (ValueError, TypeError, IndexError, AlgebraError) as error:
+        except AlgebraError as error:
             raise ProtocolError(f"labels that cannot be used came: {error}") from error
-        if fact.columns != self.columns:
+        if self.description is not None and (fact.columns, fact.types) != (self.columns, self.description.types):
             # Rows with other columns are sent anew.
             self._let_go(list(self.rows or ()))
         news = super().describe(fact)
+        self.version += 1
         if self.rows is None:
             self.rows = {}
         self.since = fact.since
@@ -83,6 +92,7 @@ class CachedTable(Held):
         self.given_up, self.region, self._known = NOTHING, self.label, {}
         super().apply_all(rows)
         self.stale = None
+        self.version += 1
 
     def forget(self) -> None:
         """Rely on nothing that is held, and want all of it again."""
@@ -97,7 +107,10 @@ class CachedTable(Held):
         sizes = dict.fromkeys(self.region, 0)
         for row in rows.values():
             look = dict(zip(self.columns, row, strict=True)).get
-            sizes[next(box for box in sizes if box.contains(look))] += 1
+            for box in sizes:
+                if box.contains(look):
+                    sizes[box] += 1
+                    break
         room, kept = limit, []
         for box in sorted(sizes, key=lambda box: -(self._worth(box) + 1) / (sizes[box] + 1)):
             if sizes[box] <= room:
@@ -125,12 +138,12 @@ class CachedTable(Held):
         if found is None:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
-            met = tuple(box for box in self.label if any(box.intersect(other) for other in region))
+            met = tuple(box for box in self.label if any(box.meets(other) for other in region))
             found = self._known[region] = (self.region.covers(region), met)
         return found
 
     def _worth(self, box: Box) -> int:
-        return max((times for other, times in self.hits.items() if other.intersect(box)), default=0)
+        return max((times for other, times in self.hits.items() if other.meets(box)), default=0)
 
     def _rely(self) -> None:
         """Rely on the label without what was given up, and let the rows go that lie elsewhere."""
@@ -150,6 +163,7 @@ class CachedTable(Held):
         return self.region.contains(dict(zip(self.columns, row, strict=True)).get)
 
     def _touch(self, key: WireRow) -> None:
+        self.version += 1
         if self.stale is not None:
             self.stale.add(key)
 

@@ -14,7 +14,7 @@ Design
     Conditions on columns that are not planned by are dropped from a query: it then touches more, and is answered at
     home only where all of that is pushed.
 
-    What is pushed is written compactly. Should it need more boxes than a region may have, the queries that were asked
+    What is pushed is written compactly. Should it need more boxes than labels may have, the queries that were asked
     least are given up, half of them at a time.
 """
 
@@ -26,6 +26,7 @@ import numpy as np
 
 from slackwater.core.errors import AlgebraError
 from slackwater.core.extent import Categories, Missing
+from slackwater.core.labels import labellable
 from slackwater.core.region import Box, Region, Side
 from slackwater.kernels.grouping import group
 from slackwater.kernels.halving import halve, held
@@ -127,7 +128,9 @@ def label_client(activity: Activity, demands: Sequence[Demand], limit: int | Non
     while True:
         try:
             pushed = compact(_boxes(activity, demands, chosen, workload, home, push))
-            break
+            if labellable(pushed):
+                break
+            raise AlgebraError("more boxes than labels may have")
         except AlgebraError:
             home = _fewer(workload, home)
             push = _needed(workload, home)

@@ -4,6 +4,7 @@ Mathematics
     The exact labels of the window say which queries are best answered at home (`encoding.pushed`). Where their rows do
     not fit the client's room, queries are taken up greedily by what they save for each row that has to be held: the
     times they are asked, less the updates that pushing them adds. That is the usual heuristic for a knapsack, no more.
+    Where their boxes are more than labels may have, the queries that are asked least are left out before that.
 
     New labels are worth their change when they save, over the window, more than 1/`lasting` of the rows that have to be
     shipped to fill them: labels are expected to last so many windows.
@@ -13,7 +14,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from slackwater.core.errors import AlgebraError
+from slackwater.core.labels import labellable
 from slackwater.core.region import NOTHING, Region
+from slackwater.planning.push_pull.compact import compact
 from slackwater.planning.push_pull.encoding import Asked, Changed, encode
 from slackwater.planning.push_pull.exact import exact
 from slackwater.planning.push_pull.pricing import Messages
@@ -69,11 +72,22 @@ def label(window: Window, rows_in: Callable[[Region], int], limit: int) -> Regio
     try:
         encoded = encode(columns, asked, changed, Messages())
         pushed = encoded.pushed(exact(encoded.workload))
+        if not labellable(pushed):
+            pushed = _fewer(pushed, asked)
         if rows_in(pushed) <= limit:
             return pushed
         return _fitting(pushed, asked, changed, rows_in, limit)
     except AlgebraError:
         return NOTHING
+
+
+def _fewer(pushed: Region, asked: list[Asked]) -> Region:
+    """What the queries need that are asked most, half as many at a time until they are few enough for labels."""
+    home = sorted((one for one in asked if pushed.covers(one.region)), key=lambda one: (-one.times, str(one.region)))
+    while not labellable(pushed):
+        home = home[: len(home) // 2]
+        pushed = compact(box for one in home for box in one.region)
+    return pushed
 
 
 def _fitting(
@@ -92,7 +106,7 @@ def _fitting(
     chosen = NOTHING
     for region in sorted(home, key=lambda region: (-density(region), str(region))):
         wider = chosen.union(region)
-        if density(region) > 0 and rows_in(wider) <= limit:
+        if density(region) > 0 and labellable(wider) and rows_in(wider) <= limit:
             chosen = wider
     return chosen
 
