@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import cast
 
 from slackwater.core.errors import SchemaError
 from slackwater.core.types import DataType, Key, Row
@@ -75,6 +76,10 @@ class TableSchema:
     def _positions(self) -> dict[str, int]:
         return {column.name: position for position, column in enumerate(self.columns)}
 
+    @cached_property
+    def _key_positions(self) -> tuple[int, ...]:
+        return tuple(self.index(name) for name in self.key)
+
     def index(self, name: str) -> int:
         """Where the column stands in a row."""
         try:
@@ -99,10 +104,10 @@ class TableSchema:
 
     def key_of(self, row: Row) -> Key:
         """Read the key off a row."""
-        key = tuple(row[self.index(name)] for name in self.key)
-        if any(part is None for part in key):
+        key = tuple([row[position] for position in self._key_positions])
+        if None in key:
             raise SchemaError(f"a row of table {self.name} has a null in its key: {key}")
-        return tuple(part for part in key if part is not None)
+        return cast(Key, key)
 
     def with_column(self, column: Column) -> "TableSchema":
         """Return the schema with one more nullable column at the end: the only change that is allowed."""

@@ -173,8 +173,7 @@ class PlannedWorld:
         for level in self.levels:
             level.check(self.schedule.now, RULES.lease)
         for one in self.sums:
-            self.invariants.check(one)
-            shown = one.shown
+            shown = self.invariants.check(one)
             if shown.certain:
                 self._begun.add(one.name)
             if one.name in self._begun:

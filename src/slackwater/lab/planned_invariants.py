@@ -73,15 +73,15 @@ class SumInvariants:
         self._seen: dict[str, Shown] = {}
         self.checks = 0
 
-    def check(self, one: SimulatedSum) -> None:
-        """Invariants 12, 13 and 14."""
+    def check(self, one: SimulatedSum) -> Shown:
+        """Invariants 12, 13 and 14; what is shown."""
         shown, before = one.shown, self._seen.get(one.name)
         if bool(shown.why) is shown.certain:
             raise Violation(f"{one.name}: certain {shown.certain}, because {shown.why!r}")
         if shown.positions is None:
             if before is not None or shown.value is not None or shown.certain:
                 raise Violation(f"{one.name}: was shown and is nothing now, or is shown as of nothing: {shown}")
-            return
+            return shown
         plan = self._plan(shown)
         if [part.aggregator for part in plan.parts] != [name for name, _ in shown.positions]:
             raise Violation(f"{one.name}: shows parts at {shown.positions}, and the plan is {plan}")
@@ -93,6 +93,7 @@ class SumInvariants:
             self._seen[one.name] = shown
             self.checks += 1
             self._check_value(one, shown, plan)
+        return shown
 
     def _plan(self, shown: Shown) -> LivePlan:
         assert shown.query is not None
