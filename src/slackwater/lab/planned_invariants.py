@@ -8,8 +8,8 @@
 14. *Order.* The positions of the parts do not go back under a plan; the plans do not go back; and what was once shown
     does not become nothing.
 15. *Convergence.* When the network has healed, every sum that the aggregators can keep is certain, adds up the last
-    plan, and is within its bound of the truth at the end. When then an aggregator dies for good, every sum that the others can keep becomes certain
-    again without it, and every other one says the tightest bound that can be had.
+    plan, and is within its bound of the truth at the end. When then an aggregator dies for good, every sum that the
+    others can keep becomes certain again without it, and every other one says the tightest bound that can be had.
 """
 
 import math
