@@ -16,9 +16,9 @@ from slackwater.core.bound import Bound
 from slackwater.core.query import Aggregate, AggregateFunction, Weight
 from slackwater.core.schema import Column, TableSchema
 from slackwater.core.statement import Subscribe
-from slackwater.core.types import DataType
+from slackwater.core.types import DataType, Key
 from slackwater.planning.aggregation.movement import Movement
-from slackwater.server.network.base import HERE, Heard, LivePart, LivePlan, NetworkRules, Replan
+from slackwater.server.network.base import HERE, Heard, Instruction, LivePart, LivePlan, NetworkRules, Replan
 from slackwater.server.network.explaining import explained
 from slackwater.server.network.planner import Drafter
 from slackwater.server.network.state import NetworkState
@@ -88,9 +88,9 @@ def run(seconds: int, seed: int = 1) -> NetworkState:
     market = Market(Random(seed))
     for second in range(seconds + 1):
         now = second * _SECOND
-        todo = []
+        todo: list[Instruction] = []
         for name, items in HELD.items():
-            held = {COLUMN: {(symbol,): within for symbol, within in items.items()}}
+            held = {COLUMN: _by_key(items)}
             todo += state.heard(name, Heard(1, held, None, _counts(state, market, name)), now)
         state.counted(HERE, 1, _counts(state, market, HERE))
         if second == 0:
@@ -103,6 +103,10 @@ def run(seconds: int, seed: int = 1) -> NetworkState:
         for _ in range(10):
             market.tick(plan.parts)
     return state
+
+
+def _by_key(items: Mapping[str, float]) -> dict[Key, float]:
+    return {(symbol,): within for symbol, within in items.items()}
 
 
 def _counts(state: NetworkState, market: Market, name: str) -> dict[str, int]:
@@ -120,7 +124,7 @@ class Foretold:
 def foretold(seed: int, *, floors: bool) -> Foretold:
     """Plan, count for an hour, believe it, plan again, count again; with or without floors in what is expected."""
     drafter = Drafter(NetworkRules(), Movement(), str)
-    held = {name: {(symbol,): within for symbol, within in items.items()} for name, items in HELD.items()}
+    held = {name: _by_key(items) for name, items in HELD.items()}
     market = Market(Random(seed))
 
     def expected(part: LivePart) -> float:
