@@ -166,6 +166,7 @@ class PlannedWorld:
         victim = self.random.choice(list(self.aggregators.values()))
         self.note(victim.name, "dies for good")
         victim.stop(forget=True)
+        self.invariants.dead.add(victim.name)
         self._come_right(f"after {victim.name} has died")
 
     def _pass(self, time: int) -> None:

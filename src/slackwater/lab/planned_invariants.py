@@ -72,6 +72,8 @@ class SumInvariants:
         self._planner = planner
         self._seen: dict[str, Shown] = {}
         self._least: dict[tuple[object, ...], float] = {}
+        self.dead: set[str] = set()
+        """Aggregators that will not come back."""
         self.checks = 0
 
     def check(self, one: SimulatedSum) -> Shown:
@@ -178,8 +180,11 @@ class SumInvariants:
         return None
 
     def _tightest(self, query: Aggregate) -> float:
-        """The tightest bound that can be had of what there is, not of what the planner knows: it has to find out."""
-        there = {name: of.items for name, of in self._aggregators.items() if of.up}
+        """The tightest bound that can be had of what there is, not of what the planner knows: it has to find out.
+
+        An aggregator that is down, and will be up again, has to be waited for.
+        """
+        there = {name: of.items for name, of in self._aggregators.items() if name not in self.dead}
         if (query, *there) not in self._least:
             held = {name: {item.key: item.within for item in items} for name, items in there.items()}
             problem = self._planner.planner.drafter.problem(planned_form(query), held)
