@@ -19,6 +19,7 @@ from slackwater.client.session import Session
 from slackwater.core.errors import SlackwaterError, SqlError
 from slackwater.dissemination.encoding import Encoding, decode_from_client, encode, encode_rows
 from slackwater.dissemination.messages import (
+    Ack,
     Frame,
     Goodbye,
     Message,
@@ -139,34 +140,72 @@ async def test_a_wrong_digest_is_not_applied() -> None:
     assert "digest" in why
 
 
-@pytest.mark.parametrize("part", [(0, "near", "nonsense", "part", 1.0), (0, "near", 3, "part", 1.0)])
-async def test_a_plan_that_cannot_be_is_asked_for_anew(part: tuple[Any, ...]) -> None:
-    """And the session with whoever tells it goes on: it is opened once more, and kept up by its timer."""
-    columns, types = ("part", "aggregator", "nodes", "sql", "within"), ("BIGINT", "TEXT", "TEXT", "TEXT", "DOUBLE")
-    if part[2] == 3:
-        types = ("BIGINT", "TEXT", "BIGINT", "TEXT", "DOUBLE")
-    data, digest = encode_rows([((0,), part)], Encoding.MESSAGEPACK)
-    facts = (Subscribed(1, 7, 0, columns, types, ("part",), 5.0, 1.0), Snapshot(7, 0, data, 1, digest))
-    transport, opened, complaints = MemoryTransport(), 0, []
+class LiveNode:
+    """A node that keeps its sessions up: it hears every clock and answers every acknowledgement.
 
-    async def node(connection: Connection) -> None:
-        nonlocal opened
+    So nobody comes back because it was silent. `tells`: what each connection in turn is told when it subscribes, the
+    last one all that follow too.
+    """
+
+    LEASE = 300_000
+
+    def __init__(self, *tells: tuple[Any, ...]) -> None:
+        self._tells = tells
+        self.asked: list[str] = []
+        """What was subscribed to, by connection."""
+        self.acknowledged: list[int] = []
+        """How often each connection has acknowledged something."""
+
+    async def serve(self, connection: Connection) -> None:
+        nth, clock, sequence = len(self.asked), 0, 0
+        self.asked.append("")
+        self.acknowledged.append(0)
         while True:
             message = decode_from_client(bytes(await connection.receive()))  # type: ignore[arg-type]
-            opened += isinstance(message, Open)
-            for answer in frames(*facts)(message):
-                connection.send(answer)
+            if isinstance(message, Open):
+                clock = message.clock
+                connection.send(encode(Welcome("s", "node", 1, self.LEASE, clock)))
+                continue
+            facts: tuple[Any, ...] = ()
+            if isinstance(message, Subscribe):
+                self.asked[nth] = message.sql
+                facts = self._tells[min(nth, len(self._tells) - 1)]
+            elif isinstance(message, Ack):
+                clock = message.clock
+                self.acknowledged[nth] += 1
+            sequence += 1
+            connection.send(encode(Frame("s", sequence - 1, sequence, 5, clock, facts)))
 
+
+def plan(part: tuple[Any, ...], nodes: str) -> tuple[Any, ...]:
+    columns, types = ("part", "aggregator", "nodes", "sql", "within"), ("BIGINT", "TEXT", nodes, "TEXT", "DOUBLE")
+    data, digest = encode_rows([((0,), part)], Encoding.MESSAGEPACK)
+    return Subscribed(1, 7, 0, columns, types, ("part",), 5.0, 1.0), Snapshot(7, 0, data, 1, digest)
+
+
+READABLE = plan((0, "near", "http://b", "SUBSCRIBE a part", 1.0), "TEXT")
+SUM = "SUBSCRIBE SELECT 1"
+
+
+@pytest.mark.parametrize(("nodes", "kind"), [("nonsense", "TEXT"), (3, "BIGINT")])
+async def test_a_plan_that_cannot_be_is_asked_for_anew(nodes: object, kind: str) -> None:
+    """And the session with whoever tells it goes on: it is opened once more, and kept up by its timer."""
+    bad = plan((0, "near", nodes, "SUBSCRIBE a part", 1.0), kind)
+    node = LiveNode((NUMBER, Value(7, 0, 1.0)), bad, bad, READABLE)
+    transport, complaints = MemoryTransport(), []
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: complaints.append(context))
-    async with transport.listen(node, address=LIVE):
+    async with transport.listen(node.serve, address=LIVE):
         where, dial = [address("http://a")], Dial(transport)
         network = Network(where, (dial, dial), None, lambda *given: None)  # type: ignore[arg-type]
         first = Session(where, dial, lambda: 0.5)
-        wanted = first.subscribe("SUBSCRIBE SELECT 1")
+        wanted = first.subscribe(SUM)
         network.adopt(wanted)
         async with asyncio.timeout(5):
-            while opened < 3:  # the first session, that of plans, and that of plans once more
+            # The first session, that of plans, and that of plans once more.
+            while len(node.asked) < 3 or node.acknowledged[2] < 9:
                 await asyncio.sleep(0.01)
+        assert node.asked == [SUM] * 3, "once for each such plan, and for three leases the session is kept up"
+        assert node.acknowledged[1] <= 1, "it was not waited for"
         assert "plan" in wanted.why
         plans = network._plans
         assert plans is not None
@@ -174,6 +213,23 @@ async def test_a_plan_that_cannot_be_is_asked_for_anew(part: tuple[Any, ...]) ->
         await network.close()
         await first.close()
     assert complaints == []
+
+
+async def test_the_plan_that_follows_one_that_cannot_be_is_taken_up() -> None:
+    bad = plan((0, "near", "nonsense", "SUBSCRIBE a part", 1.0), "TEXT")
+    node = LiveNode((NUMBER, Value(7, 0, 1.0)), bad, READABLE, (NUMBER, Value(7, 0, 3.5)))
+    transport = MemoryTransport()
+    async with transport.listen(node.serve, address=LIVE):
+        where, dial = [address("http://a")], Dial(transport)
+        network = Network(where, (dial, dial), None, lambda *given: None)  # type: ignore[arg-type]
+        first = Session(where, dial, lambda: 0.5)
+        wanted = first.subscribe(SUM)
+        network.adopt(wanted)
+        shown = await wanted.wait_until(lambda shown: shown.certain, 5)
+        assert (shown.value, shown.positions) == (3.5, (("near", 5),))
+        assert node.asked == [SUM, SUM, SUM, "SUBSCRIBE a part"]
+        await network.close()
+        await first.close()
 
 
 @given(st.lists(st.binary(max_size=60) | st.text(max_size=20), min_size=1, max_size=4), st.booleans())

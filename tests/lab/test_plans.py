@@ -9,15 +9,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from slackwater.kernels.pushes import count_pushes_plainly
+from slackwater.lab.plans import example
 from slackwater.lab.plans.alpha_effect import alpha_effect, followed
 from slackwater.lab.plans.comparison import compare
 from slackwater.lab.plans.counting import plan_messages
+from slackwater.lab.plans.floor_effect import floor_effect
 from slackwater.lab.plans.pictures import draw_alpha, draw_comparison, draw_similarity
-from slackwater.lab.plans.prediction import accuracies
+from slackwater.lab.plans.prediction import accuracies, fitted
 from slackwater.lab.plans.setting import draw_offers, draw_queries, published_unit, rescaled, sum_unit
 from slackwater.lab.plans.similarity_effect import similarity_effect
 from slackwater.lab.plans.traces import Trace, read, related, stocks, traffic, unrelated
 from slackwater.planning.aggregation import CostModel, Exact, Problem, ScaleFreeCost, SumQuery
+from slackwater.server.network.explaining import explained, figures_of
 
 FOLDER = Path(__file__).parents[2].parent / "shared" / "data"
 
@@ -108,6 +111,28 @@ def test_walks_are_predicted(walks: Trace) -> None:
     assert min(tested["scale-free"].rank_correlation) > 0.9
     assert tested["scale-free"].relative_error < 0.25
     assert tested["as printed"].relative_error > tested["scale-free"].relative_error
+
+
+def test_what_floors_leave_is_predicted(walks: Trace) -> None:
+    queries = draw_queries(np.random.default_rng(10), walks.items, count=60, most=5)
+    unit = sum_unit(walks.halves()[0], queries)
+    model = fitted(walks.halves()[0], queries, [0.5 * unit, 0.8 * unit, unit])["scale-free"]
+    none, *some = floor_effect(walks, queries, 0.8 * unit, model, np.random.default_rng(11))
+    assert none.held_error == none.as_if_known_error < 0.25
+    for one in some:
+        assert one.parts > 30
+        assert one.held_error < one.as_if_known_error, one
+        assert one.held_error < (0.25 if one.share <= 0.6 else 1.0), one
+    assert some[-1].as_if_known_ratio < 0.4, "the model by itself expects far too little of tight parts"
+
+
+def test_the_example_of_the_page_is_foretold_and_explained() -> None:
+    """After the counts of ten minutes what `EXPLAIN` expects is what is measured."""
+    state = example.run(600)
+    planned = state.queries[1]
+    told = {detail.name: detail.value for detail in explained(state, example.SUM, planned).details}
+    assert told["measured"] == pytest.approx(told["expected"], rel=0.25)
+    assert told["expected"] == figures_of(state, planned).predicted
 
 
 def test_knowing_similarities_saves_messages(tmp_path: Path) -> None:

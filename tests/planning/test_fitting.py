@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from slackwater.core.errors import PlanningError
-from slackwater.kernels.pushes import count_pushes, count_pushes_plainly
+from slackwater.kernels.pushes import count_pushes, count_pushes_plainly, pushed, pushed_plainly
 from slackwater.planning.aggregation import ConsistentCost, ScaleFreeCost
 from slackwater.planning.aggregation.fitting import (
     Counted,
@@ -69,6 +69,8 @@ def test_pushes_equal_their_plain_twin() -> None:
     for within in (0.0, 0.5, 3.0, 1e9):
         walk = np.cumsum(generator.normal(size=500))
         assert count_pushes(walk, within) == count_pushes_plainly(walk.tolist(), within)
+        assert pushed(walk, within).tolist() == pushed_plainly(walk.tolist(), within)
+        assert np.count_nonzero(np.diff(pushed(walk, within))) == count_pushes(walk, within)
 
 
 def test_statistics_and_a_trace_give_the_same_dynamics() -> None:

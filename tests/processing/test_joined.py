@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
 
+import numpy as np
 import pytest
 
 from slackwater.core import (
@@ -32,6 +33,7 @@ from slackwater.processing.base import Notifications, RowKind
 from slackwater.processing.columns import python_rows
 from slackwater.processing.host import Host
 from slackwater.processing.joined import family as joined_family
+from slackwater.processing.joined.partners import KeyNumbers
 
 LEFT = TableSchema(
     "unit",
@@ -421,6 +423,13 @@ def test_keys_that_are_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> No
     rows = host.answer(1).rows
     assert rows is not None
     assert rows.num_rows == 49 + 1
+
+
+def test_keys_have_their_places_after_all_were_forgotten() -> None:
+    keys, there = KeyNumbers(numbered=True), np.ones(2, np.bool_)
+    first = keys.places(keys(np.array(["a", "b"], object), there)).tolist()
+    keys.forget()
+    assert keys.places(keys(np.array(["b", "c"], object), there)).tolist()[0] == first[1]
 
 
 def test_nothing_is_left_of_a_join_that_went() -> None:

@@ -22,8 +22,7 @@ class AggregatorEngine(NodeEngine):
     def __init__(self, holdings: Holdings, doubt: Callable[[str], str | None]) -> None:
         super().__init__()
         self.holdings = holdings
-        self._doubt = doubt
-        self._suspensions = Suspensions(self.doubt)
+        self._suspensions = Suspensions(self._feeds, doubt)
 
     # ---- which queries, and within what
 
@@ -53,13 +52,8 @@ class AggregatorEngine(NodeEngine):
 
     # ---- in doubt
 
-    def doubt(self, query: StandingQuery) -> str | None:
-        """Why a query cannot be relied on."""
-        for feed in sorted(self.holdings.feeds(query, self.schema(query.table))):
-            why = self._doubt(feed)
-            if why is not None:
-                return why
-        return None
+    def _feeds(self, query: StandingQuery) -> frozenset[str]:
+        return self.holdings.feeds(query, self.schema(query.table))
 
     def events(self, entries: Iterable[Entry]) -> Iterator[list[Event]]:
         """Apply entries step by step; a query that begins in doubt begins suspended."""
@@ -77,7 +71,7 @@ class AggregatorEngine(NodeEngine):
 
     def reviewed(self) -> list[Event]:
         """What has to be said now that there is doubt where there was none, or the other way round."""
-        return [*self._suspensions.review((one.number, query) for one, query in self.kept())]
+        return [*self._suspensions.review()]
 
     # ---- what others may do with tables
 

@@ -156,7 +156,8 @@ class Adding:
         places = self._current.places
         parts = [shown(place) for place in places]
         values = [part.value for part in parts if part.value is not None]
-        why = self._doubt(places, shown)
+        # Each part is looked at once: it is dear where many sums are shown.
+        why = self._doubt(places, dict(zip(places, parts, strict=True)).__getitem__)
         if self._last is not None and any(part.as_of is None for part in parts):
             # A part was taken away, and what is left is no sum of anything.
             return replace(self._last, certain=False, why=why)

@@ -7,6 +7,7 @@ Needs the `node` extra; nothing else in `core` does.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import pyarrow as pa
 
@@ -55,6 +56,7 @@ def field(column: Column, *, nullable: bool | None = None) -> pa.Field:
     return pa.field(column.name, ARROW_TYPES[column.type], column.nullable if nullable is None else nullable)
 
 
+@lru_cache(maxsize=1_024)
 def update_schema(table: TableSchema) -> pa.Schema:
     """The layout of an update batch of this table; values are nullable because a DELETE has none."""
     fields = [field(column, nullable=column.name not in table.key) for column in table.columns]
@@ -65,14 +67,12 @@ def to_batch(table: TableSchema, updates: Sequence[Update]) -> pa.RecordBatch:
     """Put single updates of one table into columns."""
     schema = update_schema(table)
     columns = [
-        pa.array([update.row[position] for update in updates], _stored(schema.field(position).type)).cast(
-            schema.field(position).type
-        )
-        for position in range(len(table.columns))
+        pa.array([update.row[position] for update in updates], kind)
+        for position, kind in enumerate(schema.types[: len(table.columns)])
     ]
     columns += [
         pa.array([int(update.operation) for update in updates], pa.int8()),
-        pa.array([update.event_time for update in updates], pa.int64()).cast(INSTANT),
+        pa.array([update.event_time for update in updates], INSTANT),
         pa.array([update.origin.source for update in updates], pa.string()),
         pa.array([update.origin.sequence for update in updates], pa.int64()),
     ]

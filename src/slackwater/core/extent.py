@@ -22,8 +22,12 @@ from typing import TypeAlias
 from slackwater.core.errors import AlgebraError
 from slackwater.core.types import Scalar
 
+_ORDERED = (float, int, str)
+
 
 def _comparable(a: Scalar, b: Scalar) -> bool:
+    if type(a) is type(b) and type(a) in _ORDERED:  # so it nearly always is, and it is asked for every row
+        return True
     numbers = (int, float)
     if isinstance(a, bool) or isinstance(b, bool):
         return False
@@ -79,9 +83,11 @@ class Interval:
         """Whether the value lies in it."""
         if value is None:
             return False
-        above = self.low is None or _less(self.low, value) or (not self.low_open and value == self.low)
-        below = self.high is None or _less(value, self.high) or (not self.high_open and value == self.high)
-        return above and below
+        low, high = self.low, self.high
+        if low is not None and not _less(low, value) and (self.low_open or value != low):
+            # The other end is of the same kind as this one, so that what has no order was refused above.
+            return False
+        return high is None or _less(value, high) or (not self.high_open and value == high)
 
     def meet(self, other: "Interval") -> "Interval":
         """What lies in both; it may be empty."""

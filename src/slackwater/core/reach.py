@@ -35,9 +35,13 @@ def keys_in(region: Region, schema: TableSchema) -> frozenset[Key] | None:
 def may_hold(region: Region, key: Key, schema: TableSchema) -> bool:
     """Whether a row with this key can lie in the region."""
     parts = dict(zip(schema.key, key, strict=True))
-    return any(
-        all(side.extent.contains(parts[side.column]) for side in box.sides if side.column in parts) for box in region
-    )
+    for box in region.boxes:
+        for side in box.sides:
+            if side.column in parts and not side.extent.contains(parts[side.column]):
+                break
+        else:
+            return True
+    return False
 
 
 def _keys_of(box: Box, schema: TableSchema) -> list[Key] | None:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from hashlib import blake2b
+from typing import cast
 
 from slackwater.core.errors import SchemaError
 from slackwater.core.types import DataType, Key, Row
@@ -94,6 +95,10 @@ class TableSchema:
             tuple(column.name for column in self.columns), tuple(column.type.value for column in self.columns), self.key
         )
 
+    @cached_property
+    def _key_positions(self) -> tuple[int, ...]:
+        return tuple(self.index(name) for name in self.key)
+
     def index(self, name: str) -> int:
         """Where the column stands in a row."""
         try:
@@ -118,10 +123,10 @@ class TableSchema:
 
     def key_of(self, row: Row) -> Key:
         """Read the key off a row."""
-        key = tuple(row[self.index(name)] for name in self.key)
-        if any(part is None for part in key):
+        key = tuple([row[position] for position in self._key_positions])
+        if None in key:
             raise SchemaError(f"a row of table {self.name} has a null in its key: {key}")
-        return tuple(part for part in key if part is not None)
+        return cast(Key, key)
 
     def with_column(self, column: Column) -> "TableSchema":
         """Return the schema with one more nullable column at the end: the only change that is allowed."""

@@ -156,10 +156,10 @@ class PlainHost(Host):
         """Put a row into a query, or take it out; what it gives to the query now."""
         gives = None
         if row is not None:
-            if row not in kept.given:
+            gives = kept.given.get(row, _UNKNOWN)
+            if gives is _UNKNOWN:
                 assert not isinstance(kept.query, Join), "no joins are asked for in the simulation"
-                kept.given[row] = _gives(kept.query, self._table(), key, row)
-            gives = kept.given[row]
+                gives = kept.given[row] = _gives(kept.query, self._table(), key, row)
         if gives is None:
             kept.inside.pop(key, None)
         else:
@@ -207,16 +207,21 @@ def _gives(query: TableQuery, schema: TableSchema, key: Key, row: Row) -> tuple[
     def cell(name: str) -> object:
         return row[schema.index(name)]
 
+    factor = 1.0
+    if isinstance(query, Aggregate) and query.weights is not None:
+        listed = next((weight.factor for weight in query.weights if weight.key == key), None)
+        if listed is None:
+            return None
+        factor = listed
     if not query.region.contains(cell):  # type: ignore[arg-type]
         return None
     if isinstance(query, Selection):
         return tuple(cell(name) for name in query.columns)
     value = 1.0 if query.column is None else cell(query.column)
-    factors = None if query.weights is None else {weight.key: weight.factor for weight in query.weights}
-    if value is None or (factors is not None and key not in factors):
+    if value is None:
         return None
     assert isinstance(value, float | int)
-    return (query.scale * (1.0 if factors is None else factors[key]) * float(value),)
+    return (query.scale * factor * float(value),)
 
 
 @lru_cache(maxsize=10_000)
@@ -224,14 +229,19 @@ def _layout(table: TableSchema) -> pa.Schema:
     return pa.schema([arrow_field(column) for column in table.columns])
 
 
+_UNKNOWN: Any = object()
 _given: dict[StandingQuery, dict[Row, tuple[object, ...] | None]] = {}
 _MOST_GIVEN = 4_096
+_MOST_QUERIES = 1_024
+"""Planned worlds have queries of their own, which no other world asks."""
 
 
 def _remembered(query: StandingQuery) -> dict[Row, tuple[object, ...] | None]:
     """What rows give to a query: all nodes and worlds ask the same."""
-    known = _given.setdefault(query, {})
-    if len(known) > _MOST_GIVEN:
+    known = _given.get(query)
+    if known is None and len(_given) >= _MOST_QUERIES:
+        _given.clear()
+    if known is None or len(known) > _MOST_GIVEN:
         known = _given[query] = {}
     return known
 

@@ -81,7 +81,7 @@ class Network:
 
     def connected(self, client: str, node: str) -> bool:
         """Whether anything passes between them."""
-        return self._apart[client, node] <= 0
+        return self._apart.get((client, node), 0) <= 0
 
     def heal(self) -> None:
         """Be a good network from now on."""

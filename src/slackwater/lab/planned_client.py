@@ -69,7 +69,7 @@ class SimulatedSum:
         self.sql = sql
         self.adding = adding()
         self.parts: dict[int, tuple[Part, Face, int]] = {}
-        self.checked: Callable[[SimulatedSum], None] = lambda one: None
+        self.checked: Callable[[SimulatedSum], object] = lambda one: None
         self._about = (schedule, random, network)
         self._happened = happened
         self._note = note
@@ -107,7 +107,9 @@ class SimulatedSum:
     @property
     def shown(self) -> Shown:
         """What a program sees."""
-        return self.adding.shown(self.part, self.plan.why or "its plan is awaited")
+        # What is known of the plan is asked for only where it is shown: this is called at every event.
+        waiting = "" if self.adding.which is not None else self.plan.why or "its plan is awaited"
+        return self.adding.shown(self.part, waiting)
 
     def look(self) -> None:
         """As `client.planned` does."""

@@ -14,6 +14,8 @@ from slackwater.log.records import Record, Registered, TableDefined, Unregistere
 from slackwater.processing.plain import aggregated, selected
 from slackwater.processing.queries import query_of
 
+_UNKNOWN = object()
+
 
 @dataclass(slots=True)
 class _Versions:
@@ -96,9 +98,9 @@ class Truth:
 
     def value(self, query: Aggregate, position: int) -> float | None:
         """The true value of an aggregate."""
-        if (query, position) not in self._answers:
-            self._answers[query, position] = aggregated(query, self.table, self._rows(position))
-        value = self._answers[query, position]
+        value = self._answers.get((query, position), _UNKNOWN)
+        if value is _UNKNOWN:
+            value = self._answers[query, position] = aggregated(query, self.table, self._rows(position))
         assert value is None or isinstance(value, float)
         return value
 

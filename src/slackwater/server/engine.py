@@ -99,8 +99,9 @@ class NodeEngine(QueryEngine):
 
     def registered(self) -> list[Event]:
         """The queries that are kept now, for a state that begins here."""
-        narrow = tuple(one.number for one, query in self.kept() if self._narrow(one, query))
-        events: list[Event] = [_registered(one, query) for one, query in self.kept()]
+        kept = self.kept()
+        narrow = tuple(one.number for one, query in kept if self._narrow(one, query))
+        events: list[Event] = [_registered(one, query) for one, query in kept]
         return [*events, QueriesSuspended(narrow, _OUTGROWN)] if narrow else events
 
     def _outgrown(self, step: Step) -> list[Event]:
@@ -108,7 +109,8 @@ class NodeEngine(QueryEngine):
         if not step.defined and not step.registered:
             return []
         tables = {schema.name for schema in step.defined}
-        narrow = [one.number for one, query in self.kept() if query.table in tables and self._narrow(one, query)]
+        kept = self.kept() if tables else []
+        narrow = [one.number for one, query in kept if query.table in tables and self._narrow(one, query)]
         whole = [one.number for one, query in step.registered if one.epoch and not self._narrow(one, query)]
         events: list[Event] = []
         if narrow:

@@ -7,9 +7,11 @@ import pytest
 from slackwater.core.bound import Bound
 from slackwater.core.errors import PlanningError
 from slackwater.core.query import Aggregate, AggregateFunction, Weight
+from slackwater.planning.aggregation import ScaleFreeCost
+from slackwater.planning.aggregation.held_cost import held_messages
 from slackwater.planning.aggregation.movement import Movement
 from slackwater.server.network.base import HERE, Heard, Instruction, NetworkRules, Replan, Resume, Suspend
-from slackwater.server.network.explaining import explained
+from slackwater.server.network.explaining import explained, figures_of
 from slackwater.server.network.state import NetworkState, Seen
 
 SECOND = 1_000_000
@@ -158,17 +160,20 @@ def test_counts_that_leave_the_prediction_have_a_query_planned_anew_once_in_ten_
     asked = query(40.0, "A", "B", "C", "D")
     state.registered(7, 0, asked, 0)
     one = state.queries[7]
-    now = total = 0
+    now = 0
+    sent = {"one": 0.0, "two": 0.0}
     reviews: list[int] = []
     for window in range(1, 60):
         assert one.plan is not None
         now += RULES.window
-        loud = next(part for part in one.plan.parts if part.aggregator == "one")
-        quiet = next(part for part in one.plan.parts if part.aggregator == "two")
-        total += 200
-        before = one.reviews
-        said = state.heard("two", heard("C", "D", **{quiet.text: window}), now)
-        said += state.heard("one", heard("A", "B", **{loud.text: total}), now)
+        before, said = one.reviews, []
+        for part in one.plan.parts:
+            # A and B move so that they send about 200 in a window under the first plan, C and D hardly.
+            moves = 7e6 if part.aggregator == "one" else 3e4
+            hourly = held_messages(ScaleFreeCost(), 2 * moves, part.within, [moves, moves], part.floors)
+            sent[part.aggregator] += hourly * RULES.window / (3600 * SECOND)
+            held = "AB" if part.aggregator == "one" else "CD"
+            said += state.heard(part.aggregator, heard(*held, **{part.text: int(sent[part.aggregator])}), now)
         for instruction in said:
             assert isinstance(instruction, Replan)
             state.registered(7, instruction.epoch, asked, now)
@@ -181,7 +186,17 @@ def test_counts_that_leave_the_prediction_have_a_query_planned_anew_once_in_ten_
     bounds = {part.aggregator: part.within for part in one.plan.parts}
     assert bounds["one"] > 2 * bounds["two"], "the restless part has most of the bound"
     assert sum(bounds.values()) <= 40.0
-    assert len(reviews) <= 3, "once believed, the counts are what is predicted"
+    assert len(reviews) <= 3, (
+        "once believed (one count corrects no more than a thousandfold), what is predicted is counted"
+    )
+    assert one.watch is not None
+    assert one.watch.measured == pytest.approx(sum(one.watch.predicted), rel=0.1)
+    drawn = explained(state, asked, one)
+    told = {detail.name: detail.value for detail in drawn.details}
+    assert told["expected"] == pytest.approx(sum(one.watch.predicted), rel=1e-3), "what is believed now"
+    assert figures_of(state, one).predicted == told["expected"]
+    alternatives = {detail.name: detail.value for detail in drawn.parts[-1].details}
+    assert alternatives["exact"] == pytest.approx(told["expected"], rel=0.05), "they go by the same beliefs"
 
 
 def test_a_plan_that_saves_little_is_not_put_in_force() -> None:

@@ -1,4 +1,4 @@
-"""`python -m slackwater.lab.plans TRACES RESULTS`: run the three experiments and the test of predictions.
+"""`python -m slackwater.lab.plans TRACES RESULTS`: run the three experiments and the tests of predictions.
 
 TRACES is the folder of the recorded traces, RESULTS where tables (CSV) and pictures (SVG) go.
 """
@@ -14,6 +14,7 @@ import numpy as np
 
 from slackwater.lab.plans.alpha_effect import alpha_effect
 from slackwater.lab.plans.comparison import Compared, compare
+from slackwater.lab.plans.floor_effect import FloorEffect, floor_effect
 from slackwater.lab.plans.pictures import draw_alpha, draw_comparison, draw_similarity
 from slackwater.lab.plans.prediction import Accuracy, accuracies, fitted
 from slackwater.lab.plans.setting import draw_offers, draw_queries, published_unit, rescaled, sum_unit
@@ -51,6 +52,17 @@ def models_of(trace: Trace) -> tuple[dict[str, CostModel], list[Accuracy]]:
     return fitted(first, queries, bounds), accuracies(trace, queries, bounds)
 
 
+def floors_of(traces: Path) -> list[FloorEffect]:
+    """What floors do to predictions on the recorded traces."""
+    found: list[FloorEffect] = []
+    for trace in (stocks(traces), traffic(traces)):
+        queries = draw_queries(np.random.default_rng((SEED, 4)), trace.items, count=150, most=6)
+        unit = sum_unit(trace.halves()[0], queries)
+        model = fitted(trace.halves()[0], queries, [unit * bound for bound in BOUNDS])["scale-free"]
+        found += floor_effect(trace, queries, 0.8 * unit, model, np.random.default_rng((SEED, 5)))
+    return found
+
+
 def main(traces: Path, results: Path) -> None:
     """Run all."""
     results.mkdir(parents=True, exist_ok=True)
@@ -75,6 +87,7 @@ def main(traces: Path, results: Path) -> None:
     write(results / "planners.csv", compared)
     draw_comparison(compared, results / "planners.svg")
     write(results / "prediction.csv", predicted)
+    write(results / "floors.csv", floors_of(traces))
     similar = similarity_effect()
     write(results / "similarity.csv", similar)
     draw_similarity(similar, results / "similarity.svg")

@@ -68,14 +68,20 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class LivePart:
-    """A part: the query that is asked of the aggregator, as text too; messages an hour are predicted."""
+    """A part: the query that is asked of the aggregator, as text too; messages an hour are predicted. `floors` are what
+    each of its items may be off there, |w|·c."""
 
     aggregator: str
     items: tuple[str, ...]
     query: Aggregate
     text: str
-    floor: float
+    floors: tuple[float, ...]
     messages: float
+
+    @property
+    def floor(self) -> float:
+        """The tightest bound that the aggregator could promise, but for rounding."""
+        return sum(self.floors)
 
     @property
     def within(self) -> float:

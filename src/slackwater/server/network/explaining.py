@@ -22,8 +22,11 @@ def explained(state: NetworkState, query: Aggregate, planned: Planned | None = N
         details.append(Detail("epoch", planned.epoch))
     try:
         plan = plan or state.drafter.plan(query, held)
-        parts += [_part(part) for part in plan.parts]
-        details += [Detail("planner", plan.planner), Detail("expected", _figure(plan.messages), _HOURLY)]
+        # What was counted since a plan was made may have made another prediction of it: that is the one it is held to.
+        watch = None if planned is None or planned.plan is None else planned.watch
+        expected = [part.messages for part in plan.parts] if watch is None else watch.predicted
+        parts += [_part(part, messages) for part, messages in zip(plan.parts, expected, strict=True)]
+        details += [Detail("planner", plan.planner), Detail("expected", _figure(sum(expected)), _HOURLY)]
     except NO_PLAN as error:
         details.append(Detail("none", str(error)))
     if planned is not None:
@@ -38,12 +41,12 @@ def explained(state: NetworkState, query: Aggregate, planned: Planned | None = N
     return ExplainTree("plan", tuple(details), (*parts, _alternatives(state, query)))
 
 
-def _part(part: LivePart) -> ExplainTree:
+def _part(part: LivePart, messages: float) -> ExplainTree:
     details = (
         Detail("items", part.items),
         Detail("within", part.within),
         Detail("floor", part.floor),
-        Detail("expected", _figure(part.messages), _HOURLY),
+        Detail("expected", _figure(messages), _HOURLY),
         Detail("asked", part.text),
     )
     return ExplainTree(f"aggregator {part.aggregator}" if part.aggregator else "this node", details)

@@ -26,9 +26,9 @@ from slackwater.planning.aggregation import (
     Problem,
     ScaleFreeCost,
     SumQuery,
-    messages,
 )
 from slackwater.planning.aggregation.granting import granted
+from slackwater.planning.aggregation.held_cost import held_messages, held_part_messages
 from slackwater.planning.aggregation.movement import Column, Movement
 from slackwater.planning.aggregation.standing import as_sum, item_name
 from slackwater.server.network.base import HERE, LivePart, LivePlan, NetworkRules
@@ -88,7 +88,7 @@ class Drafter:
         return Problem(asked, tuple(offers), dynamics, self.movement.model)
 
     def alternatives(self, query: Aggregate, held: Mapping[str, Mapping[Key, float]]) -> dict[str, float | None]:
-        """Messages an hour that each planner expects of its own plan; None where it finds none."""
+        """Messages an hour that are expected of each planner's plan; None where it finds none."""
         problem = self.problem(query, held)
         found: dict[str, float | None] = {}
         for planner in ALTERNATIVES:
@@ -96,7 +96,8 @@ class Drafter:
                 found[planner.name] = None
                 continue
             try:
-                found[planner.name] = planner(problem).messages
+                plan = planner(problem)
+                found[planner.name] = sum(held_part_messages(problem, part) for part in plan.parts)
             except NO_PLAN:
                 found[planner.name] = None
         return found
@@ -107,7 +108,8 @@ class Drafter:
         alone = as_sum(replace(part.query, bound=Bound(1.0)))
         dynamics = self.movement.dynamics(column_of(part.query), alone.items)
         problem = Problem(alone, (), dynamics, self.movement.model)
-        return messages(self.movement.model, problem.amount(problem.whole), part.within)
+        amounts = [problem.amount(1 << place) for place in range(len(alone.items))]
+        return held_messages(problem.model, problem.amount(problem.whole), part.within, amounts, part.floors)
 
     def _live(
         self, query: Aggregate, held: Mapping[str, Mapping[Key, float]], problem: Problem, plan: NetworkPlan
@@ -120,22 +122,25 @@ class Drafter:
         return LivePlan(
             plan.planner,
             tuple(
-                self._part(query, [weights[item] for item in part.items], part, bound)
+                self._part(query, held, problem, replace(part, within=bound))
                 for part, bound in zip(plan.parts, bounds, strict=True)
             ),
         )
 
-    def _part(self, query: Aggregate, weights: list[Weight], part: Part, within: float) -> LivePart:
+    def _part(
+        self, query: Aggregate, held: Mapping[str, Mapping[Key, float]], problem: Problem, part: Part
+    ) -> LivePart:
         chosen = set(part.items)
         ordered = tuple(one for one in query.weights or () if item_name(one.key) in chosen)
-        asked = replace(query, bound=Bound(within), weights=ordered)
+        asked = replace(query, bound=Bound(part.within), weights=ordered)
+        some = dict.fromkeys((one.key for one in ordered), 0.0) if part.aggregator == HERE else held[part.aggregator]
         return LivePart(
             part.aggregator,
             tuple(item_name(one.key) for one in ordered),
             asked,
             self._text_of(asked),
-            part.floor,
-            part.messages,
+            tuple(abs(one.factor * query.scale) * some[one.key] for one in ordered),
+            held_part_messages(problem, part),
         )
 
 
