@@ -131,8 +131,9 @@ def test_planning_with_floors_saves_messages(walks: Trace) -> None:
     generator = np.random.default_rng(12)
     offers = draw_offers(generator, walks.items, aggregators=8, most=6)
     queries = draw_queries(generator, walks.items, count=40, least=3)
-    unit = sum_unit(walks.halves()[0], queries)
-    model = fitted(walks.halves()[0], queries, [0.5 * unit, unit])["scale-free"]
+    first, _ = walks.halves()
+    model = ScaleFreeCost(factor=0.5, exponent=1.7)
+    unit = published_unit(first, first.dynamics(), model, queries)
     asked = [SumQuery(query.items, query.weights, 0.8 * unit) for query in queries]
     none, some, much = floor_saving(walks, offers, asked, model, (Exact(),), (0.0, 0.2, 0.5))
     assert none.as_if_known == none.with_floors > 0
