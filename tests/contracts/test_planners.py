@@ -9,6 +9,7 @@ from tests.planning.networks import MODELS, problem
 
 from slackwater.core.errors import Infeasible
 from slackwater.planning.aggregation import (
+    CostModel,
     Drawn,
     Exact,
     Exhaustive,
@@ -53,14 +54,18 @@ def check(problem: Problem, plan: NetworkPlan) -> None:
     assert sum(part.within for part in plan.parts) <= query.within * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("floors_take", [False, True], ids=["", "floors take"])
 @pytest.mark.parametrize("name", PLANNERS)
 @pytest.mark.parametrize("model", MODELS, ids=repr)
-def test_plans_keep_their_promises_and_are_never_better_than_the_exact_one(name: str, model: object) -> None:
+def test_plans_keep_their_promises_and_are_never_better_than_the_exact_one(
+    name: str, model: CostModel, floors_take: bool
+) -> None:
     generator = np.random.default_rng(11)
     planner, found, refused = PLANNERS[name](), 0, 0
     said: list[tuple[float, float]] = []
     for _ in range(40):
-        case = problem(generator, int(generator.integers(1, 7)), int(generator.integers(1, 6)), model)  # type: ignore[arg-type]
+        items, aggregators = int(generator.integers(1, 7)), int(generator.integers(1, 6))
+        case = problem(generator, items, aggregators, model, floors_take=floors_take)
         try:
             plan = planner(case)
         except Infeasible as error:
@@ -69,8 +74,9 @@ def test_plans_keep_their_promises_and_are_never_better_than_the_exact_one(name:
             continue
         found += 1
         check(case, plan)
-        best = Exact()(case).messages
-        assert best <= plan.messages * (1 + 1e-9)
+        # Where floors take from the bound, only aggregators that hold a part most closely are compared.
+        if not (floors_take and name in ("random", "pre-decided")):
+            assert Exact()(case).messages <= plan.messages * (1 + 1e-9)
     assert found > 5
     assert all(tightest == least for tightest, least in said)
     if name in ("exact", "exhaustive", "optc"):

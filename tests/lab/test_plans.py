@@ -8,12 +8,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from slackwater.kernels.pushes import count_pushes_plainly
+from slackwater.kernels.pushes import count_pushes_plainly, pushed
 from slackwater.lab.plans import example
 from slackwater.lab.plans.alpha_effect import alpha_effect, followed
 from slackwater.lab.plans.comparison import compare
 from slackwater.lab.plans.counting import plan_messages
 from slackwater.lab.plans.floor_effect import floor_effect
+from slackwater.lab.plans.floor_saving import floor_saving
 from slackwater.lab.plans.pictures import draw_alpha, draw_comparison, draw_similarity
 from slackwater.lab.plans.prediction import accuracies, fitted
 from slackwater.lab.plans.setting import draw_offers, draw_queries, published_unit, rescaled, sum_unit
@@ -124,6 +125,38 @@ def test_what_floors_leave_is_predicted(walks: Trace) -> None:
         assert one.held_error < one.as_if_known_error, one
         assert one.held_error < (0.25 if one.share <= 0.6 else 1.0), one
     assert some[-1].as_if_known_ratio < 0.4, "the model by itself expects far too little of tight parts"
+
+
+def test_planning_with_floors_saves_messages(walks: Trace) -> None:
+    generator = np.random.default_rng(12)
+    offers = draw_offers(generator, walks.items, aggregators=8, most=6)
+    queries = draw_queries(generator, walks.items, count=40, least=3)
+    first, _ = walks.halves()
+    model = ScaleFreeCost(factor=0.5, exponent=1.7)
+    unit = published_unit(first, first.dynamics(), model, queries)
+    asked = [SumQuery(query.items, query.weights, 0.8 * unit) for query in queries]
+    none, some, much = floor_saving(walks, offers, asked, model, (Exact(),), (0.0, 0.2, 0.5))
+    assert none.as_if_known == none.with_floors > 0
+    assert some.with_floors < some.as_if_known
+    assert much.with_floors < 0.9 * much.as_if_known
+
+
+def test_what_is_added_up_of_held_values_is_always_within_the_bound(walks: Trace) -> None:
+    offers = draw_offers(np.random.default_rng(13), walks.items, aggregators=8, most=5)
+    for query in draw_queries(np.random.default_rng(14), walks.items, count=10):
+        least = Problem(query, offers, walks.dynamics(), ScaleFreeCost()).tightest
+        asked = SumQuery(query.items, query.weights, 2.0 * least)
+        plan = Exact()(Problem(asked, offers, walks.dynamics(), ScaleFreeCost(), floors_take=True))
+        closely = {offer.aggregator: offer.within for offer in offers}
+        shown = np.zeros(len(walks.values))
+        for part in plan.parts:
+            held = [
+                pushed(walks.values[:, column].copy(), closely[part.aggregator][item])
+                for item, column in zip(part.items, walks.columns(part.items), strict=True)
+            ]
+            shown += pushed(np.stack(held, axis=1) @ np.array(part.weights), part.within - part.floor)
+        truth = walks.values[:, walks.columns(query.items)] @ np.array(query.weights)
+        assert np.abs(shown - truth).max() <= asked.within * (1 + 1e-9)
 
 
 def test_the_example_of_the_page_is_foretold_and_explained() -> None:

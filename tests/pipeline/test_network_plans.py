@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def test_plans_on_spark_equal_plans_here(spark: "SparkSession") -> None:
+@pytest.mark.parametrize("floors_take", [False, True])
+def test_plans_on_spark_equal_plans_here(spark: "SparkSession", floors_take: bool) -> None:
     from slackwater.pipeline.frames import spark_schema
     from slackwater.pipeline.network_plans import QUERIES, plan_rows, shared_rows
 
@@ -30,8 +31,8 @@ def test_plans_on_spark_equal_plans_here(spark: "SparkSession") -> None:
         queries.append(SumQuery(chosen, weights, within=0.02 if number % 9 == 0 else 1.0))
     rows = [(str(number), list(q.items), list(q.weights), q.within) for number, q in enumerate(queries)]
     frame = spark.createDataFrame(rows, spark_schema(QUERIES)).repartition(3)
-    parts = plan_rows(frame, offers, moving, ScaleFreeCost(), Exact()).cache()
-    here = plan_all(queries, offers, moving, ScaleFreeCost(), Exact())
+    parts = plan_rows(frame, offers, moving, ScaleFreeCost(), Exact(), floors_take=floors_take).cache()
+    here = plan_all(queries, offers, moving, ScaleFreeCost(), Exact(), floors_take=floors_take)
 
     told: dict[int, list[tuple[str, tuple[str, ...], float]]] = {}
     refused: dict[int, float] = {}

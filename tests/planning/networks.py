@@ -33,7 +33,13 @@ def dynamics(generator: np.random.Generator, count: int) -> Dynamics:
 
 
 def problem(
-    generator: np.random.Generator, items: int, aggregators: int, model: CostModel, tightness: float | None = None
+    generator: np.random.Generator,
+    items: int,
+    aggregators: int,
+    model: CostModel,
+    tightness: float | None = None,
+    *,
+    floors_take: bool = False,
 ) -> Problem:
     """A query over all items; `tightness` is the share of the bound that the lowest floors take, drawn where None."""
     moving = dynamics(generator, items)
@@ -47,4 +53,4 @@ def problem(
     least = float(np.abs(weights) @ np.array(floors))
     share = generator.uniform(0.05, 1.0) if tightness is None else tightness
     query = SumQuery(moving.items, tuple(weights.tolist()), within=least / share)
-    return Problem(query, tuple(offers), moving, model)
+    return Problem(query, tuple(offers), moving, model, floors_take)

@@ -9,15 +9,27 @@ from tests.planning.networks import MODELS, dynamics, problem
 from slackwater.core.errors import Infeasible, PlanningError
 from slackwater.kernels.partitions import lowest_sum, lowest_sum_plainly
 from slackwater.kernels.subsets import least_total, least_total_plainly, quadratic, quadratic_plainly
-from slackwater.planning.aggregation import MOST_ITEMS, Exact, Exhaustive, Offer, Problem, SumQuery
+from slackwater.planning.aggregation import (
+    MOST_ITEMS,
+    Dynamics,
+    Exact,
+    Exhaustive,
+    Offer,
+    Problem,
+    ScaleFreeCost,
+    SumQuery,
+)
 
 
-def compare(seed: int, items: int, tightness: float | None, cases: int) -> tuple[int, int]:
+def compare(
+    seed: int, items: int, tightness: float | None, cases: int, *, floors_take: bool = False
+) -> tuple[int, int]:
     """How many plans rest on a floor, and how many needed a search."""
     generator = np.random.default_rng(seed)
     resting = searched = 0
     for number in range(cases):
-        case = problem(generator, items, int(generator.integers(2, 7)), MODELS[number % len(MODELS)], tightness)
+        model, aggregators = MODELS[number % len(MODELS)], int(generator.integers(2, 7))
+        case = problem(generator, items, aggregators, model, tightness, floors_take=floors_take)
         plan, branches = Exact().searched(case)
         assert plan.messages == pytest.approx(Exhaustive()(case).messages, rel=1e-9)
         resting += any(part.within <= part.floor * (1 + 1e-9) for part in plan.parts if part.messages > 0)
@@ -52,8 +64,37 @@ def test_equal_to_brute_force_with_eight_items(tightness: float) -> None:
 
 
 @pytest.mark.slow
-def test_equal_to_brute_force_with_eight_items_and_many_seeds() -> None:
-    compare(25, 8, None, 400)
+@pytest.mark.parametrize("floors_take", [False, True])
+def test_equal_to_brute_force_with_eight_items_and_many_seeds(floors_take: bool) -> None:
+    compare(25, 8, None, 400, floors_take=floors_take)
+
+
+@pytest.mark.parametrize(("items", "cases"), [(1, 8), (2, 40), (3, 80), (4, 60), (5, 40), (6, 12)])
+def test_equal_to_brute_force_where_floors_take_from_the_bound(items: int, cases: int) -> None:
+    compare(items, items, None, cases, floors_take=True)
+
+
+@pytest.mark.parametrize("tightness", [0.001, 0.4, 0.9, 1.0])
+def test_equal_to_brute_force_where_floors_take_little_or_everything(tightness: float) -> None:
+    compare(26, 5, tightness, 30, floors_take=True)
+
+
+def test_the_plan_follows_what_floors_take() -> None:
+    """Two items that move alike, one held loosely: as if the truth were known both get half of the bound."""
+    moving = Dynamics(("a", "b"), np.array([1.0, 1.0]), np.eye(2))
+    offers = (Offer("D1", {"a": 1.0}), Offer("D2", {"b": 0.0}))
+    query, model = SumQuery(moving.items, (1.0, 1.0), 10.0), ScaleFreeCost(factor=1000.0)
+    known = Exact()(Problem(query, offers, moving, model))
+    assert [part.within for part in known.parts] == pytest.approx([5.0, 5.0])
+    # a has spent 1 − ½·1, and what is left is shared out equally.
+    plan = Exact()(Problem(query, offers, moving, model, floors_take=True))
+    assert [part.within for part in plan.parts] == pytest.approx([0.5 + 4.75, 4.75])
+    assert [part.messages for part in plan.parts] == pytest.approx([1000 / 4.75**2, 1000 / 4.75**2])
+    # Where b moves much more, a resigns: it has its floor, sends whatever it hears of, and b has the rest.
+    wild = Dynamics(("a", "b"), np.array([1.0, 30.0]), np.eye(2))
+    plan = Exact()(Problem(query, offers, wild, model, floors_take=True))
+    assert [part.within for part in plan.parts] == pytest.approx([1.0, 9.0])
+    assert [part.messages for part in plan.parts] == pytest.approx([1000 / 1.0**2, 1000 * 30**2 / 9.0**2])
 
 
 def test_queries_that_are_too_large_are_refused_with_what_to_do() -> None:

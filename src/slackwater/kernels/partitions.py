@@ -1,19 +1,23 @@
 """The cheapest way to cut a set into parts, where parts share one bound: dynamic programming, and a proven search.
 
 A set of n items is a number of n bits. Part S has a root b_S = a_S^(1/(p+1)) and a floor X_S, infinite where nobody has
-all of S. Wanted is the partition with the least Σ a/C^p under the water-filling of the bound C = 1 (`waterfilling`).
+all of S. Of its bound C_S ≥ X_S a part may have Y_S ≤ X_S *spent* before anything is left to count with: it costs
+a/e^p with e = C_S − Y_S, and no more than M_S. Wanted is the partition with the least cost when the bound C = 1 is
+shared out as well as it can be (`waterfilling.share_out`). Plans in which aggregators know the truth have Y = 0 and
+infinite M.
 
 Mathematics
     *No floor binds.* Water-filling then costs (Σ b)^(p+1)/C^p, so the partition with the least Σ b is best, and
     Σ b is minimised by a programme over subsets: f(S) = min over the parts T of S that hold S's lowest item of b_T +
     f(S − T), 3ⁿ/2 steps in all. It bounds every partition from below, floors or not, so when its own partition rests
-    on no floor the work is done.
+    on no floor and has nothing spent the work is done.
 
-    *Floors bind.* Put a price λ on the bound: g_S(λ) = min_{c ≥ X_S} a_S/c^p + λ·c, reached at c = max(X_S,
-    b_S·(p/λ)^(1/(p+1))). For every λ and every partition, Σ g_S(λ) − λ·C is at most the partition's cost, because the
-    best shares of the bound are among the c, and they add up to no more than C. The same programme over subsets, with
-    g for b, minimises that over all partitions at once. The λ with the largest such minimum is found by halving:
-    where the minimising shares add up to more than C, λ is too small. The partitions met on the way are candidates.
+    *Floors bind.* Put a price λ on the bound: g_S(λ) = min_{e ≥ X_S − Y_S} a_S/e^p + λ·(e + Y_S), reached at e =
+    max(X_S − Y_S, b_S·(p/λ)^(1/(p+1))), or M_S + λ·X_S where that is less. For every λ and every partition, Σ g_S(λ) −
+    λ·C is at most the partition's cost, because the best shares of the bound are among those, and they add up to no
+    more than C. The same programme over subsets, with g for b, minimises that over all partitions at once. The λ with
+    the largest such minimum is found by halving: where the minimising shares add up to more than C, λ is too small.
+    The partitions met on the way are candidates.
 
     *The search.* Parts are chosen in turn, each holding the lowest item that is left. What the programme says of the
     rest bounds every completion from below, at a few prices around the best one; a branch that cannot get below the
@@ -29,7 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slackwater.kernels.compiled import compiled
-from slackwater.kernels.waterfilling import ROUNDING, fill
+from slackwater.kernels.waterfilling import ROUNDING, share_out
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -75,41 +79,36 @@ def _cut(choices: Integers, whole: int, parts: Integers) -> int:
 
 
 @compiled
-def _cost(parts: Integers, count: int, roots: Floats, floors: Floats, power: float) -> float:
-    """The cost of a partition under water-filling; negative where the floors do not fit."""
-    shares = np.empty(count)
-    own_roots, own_floors = np.empty(count), np.empty(count)
-    for k in range(count):
-        own_roots[k] = roots[parts[k]]
-        own_floors[k] = floors[parts[k]]
-    if not fill(own_roots, own_floors, 1.0, shares):
-        return -1.0
-    total = 0.0
-    for k in range(count):
-        if own_roots[k] > 0.0:
-            if shares[k] <= 0.0:
-                return np.inf
-            total += own_roots[k] * (own_roots[k] / shares[k]) ** power
-    return total
+def _cost(
+    parts: Integers, count: int, roots: Floats, floors: Floats, spent: Floats, most: Floats, power: float
+) -> float:
+    """The cost of a partition when the bound is shared out; negative where the floors do not fit."""
+    own = parts[:count]
+    return share_out(roots[own], floors[own], spent[own], most[own], power, 1.0, np.empty(count))
 
 
 @compiled
-def _priced(roots: Floats, floors: Floats, power: float, price: float, values: Floats) -> None:
+def _priced(
+    roots: Floats, floors: Floats, spent: Floats, most: Floats, power: float, price: float, values: Floats
+) -> None:
     """Write g_S(λ) of every part."""
     wish = (power / price) ** (1.0 / (power + 1.0))
     for part in range(1, len(roots)):
         if floors[part] == np.inf:
             values[part] = np.inf
             continue
-        share = max(floors[part], wish * roots[part])
-        values[part] = price * share
+        share = max(floors[part] - spent[part], wish * roots[part])
+        values[part] = price * (share + spent[part])
         if roots[part] > 0.0:
             values[part] += roots[part] * (roots[part] / share) ** power
+        values[part] = min(values[part], most[part] + price * floors[part])
     values[0] = 0.0
 
 
 @compiled
-def best_partition(roots: Floats, floors: Floats, power: float, best: Integers) -> tuple[int, int]:
+def best_partition(
+    roots: Floats, floors: Floats, spent: Floats, most: Floats, power: float, best: Integers
+) -> tuple[int, int]:
     """Write the parts of the cheapest partition at bound 1 to `best`; return how many, and the branches looked at.
 
     0 parts say that no partition is feasible. No branches say that a lower bound was met without a search.
@@ -130,13 +129,13 @@ def best_partition(roots: Floats, floors: Floats, power: float, best: Integers) 
     for k in range(size):
         best[k] = 1 << k
     best_count = size
-    best_cost = _cost(best, size, roots, floors, power)
+    best_cost = _cost(best, size, roots, floors, spent, most, power)
 
     for part in range(1, whole + 1):
         values[part] = roots[part] if floors[part] < np.inf else np.inf
     lowest_sum(values, sums, choices)
     count = _cut(choices, whole, parts)
-    cost = _cost(parts, count, roots, floors, power)
+    cost = _cost(parts, count, roots, floors, spent, most, power)
     if cost >= 0.0:
         if cost < best_cost:
             best_cost, best_count = cost, count
@@ -150,22 +149,25 @@ def best_partition(roots: Floats, floors: Floats, power: float, best: Integers) 
     price = lower
     strongest, strongest_price = -np.inf, lower
     for step in range(_HALVINGS + 80):
-        _priced(roots, floors, power, price, values)
+        _priced(roots, floors, spent, most, power, price, values)
         lowest_sum(values, sums, choices)
         count = _cut(choices, whole, parts)
         if sums[whole] - price > strongest:
             strongest, strongest_price = sums[whole] - price, price
-        cost = _cost(parts, count, roots, floors, power)
+        cost = _cost(parts, count, roots, floors, spent, most, power)
         if cost >= 0.0 and cost < best_cost:
             best_cost, best_count = cost, count
             best[:] = parts
         if strongest >= best_cost * (1.0 - ROUNDING):
             return best_count, 0
         wish = (power / price) ** (1.0 / (power + 1.0))
-        spent = 0.0
+        used = 0.0
         for k in range(count):
-            spent += max(floors[parts[k]], wish * roots[parts[k]])
-        if spent > 1.0:
+            part = parts[k]
+            share = max(floors[part], wish * roots[part] + spent[part])
+            resigned = most[part] + price * floors[part]
+            used += floors[part] if resigned <= values[part] else share
+        if used > 1.0:
             lower = price
             if upper == 0.0 and price > 1e30:
                 break
@@ -183,7 +185,7 @@ def best_partition(roots: Floats, floors: Floats, power: float, best: Integers) 
     rests = np.empty((tables, whole + 1))
     for j in range(tables):
         prices[j] = strongest_price * _PRICES[j]
-        _priced(roots, floors, power, prices[j], priced[j])
+        _priced(roots, floors, spent, most, power, prices[j], priced[j])
         lowest_sum(priced[j], rests[j], choices)
 
     branches = 0
@@ -215,7 +217,7 @@ def best_partition(roots: Floats, floors: Floats, power: float, best: Integers) 
             continue
         parts[level] = part
         if rest == 0:
-            cost = _cost(parts, level + 1, roots, floors, power)
+            cost = _cost(parts, level + 1, roots, floors, spent, most, power)
             if cost >= 0.0 and cost < best_cost:
                 best_cost, best_count = cost, level + 1
                 best[: level + 1] = parts[: level + 1]

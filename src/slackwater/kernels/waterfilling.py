@@ -9,10 +9,20 @@ Mathematics
 
     A part that costs nothing (a = 0) stays on its floor; where all do, what is left is shared out equally.
 
-`fill` is compiled and writes into `shares`; `fill_plainly` is its twin over Python values.
+    Where Y_k ≤ X_k of a part's bound is *spent* before it counts, Σ a_k/(C_k − Y_k)^p is the same question about e_k =
+    C_k − Y_k: e_k ≥ X_k − Y_k, and Σ e_k = C − Σ Y_k.
+
+    Where a part costs no more than M_k whatever its bound, it may *resign*: have its floor and cost M_k, and leave the
+    rest of the bound to others. Which parts do is tried out, all ways for up to `MOST_TRIED` of them. Of more the ones
+    that rest on their floors first resign first, and only how many do is tried out.
+
+`fill` and `share_out` are compiled and write into `shares`; `fill_plainly` and `share_out_plainly` are their twins
+over Python values.
 """
 
+import math
 from collections.abc import Sequence
+from itertools import chain, combinations
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +30,12 @@ import numpy.typing as npt
 from slackwater.kernels.compiled import compiled
 
 Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
 
 ROUNDING = 1e-12
 """Floors that exceed the bound by this much, relatively, fill it exactly."""
+MOST_TRIED = 10
+"""All ways in which so many parts may resign are 1024."""
 
 
 @compiled
@@ -67,6 +80,79 @@ def fill(roots: Floats, floors: Floats, bound: float, shares: Floats) -> bool:
     return True
 
 
+@compiled
+def _fill_some(
+    roots: Floats, floors: Floats, spent: Floats, most: Floats, resigned: Flags, power: float, bound: float, out: Floats
+) -> float:
+    """Write C_k where these parts resign; return the cost. The floors are known to fit."""
+    count = 0
+    left, least, total = bound, 0.0, 0.0
+    own_roots, own_floors = np.empty(len(roots)), np.empty(len(roots))
+    for k in range(len(roots)):
+        if resigned[k]:
+            out[k] = floors[k]
+            left -= floors[k]
+            total += most[k]
+            continue
+        own_roots[count] = roots[k]
+        own_floors[count] = floors[k] - spent[k]
+        left -= spent[k]
+        least += own_floors[count]
+        count += 1
+    shares = np.empty(count)
+    # Where the floors fill the bound, what is left may miss what they need by a rounding.
+    if not fill(own_roots[:count], own_floors[:count], max(left, least), shares):
+        return np.inf
+    place = 0
+    for k in range(len(roots)):
+        if resigned[k]:
+            continue
+        out[k] = shares[place] + spent[k]
+        if roots[k] > 0.0:
+            total += roots[k] * (roots[k] / shares[place]) ** power if shares[place] > 0.0 else np.inf
+        place += 1
+    return total
+
+
+@compiled
+def share_out(
+    roots: Floats, floors: Floats, spent: Floats, most: Floats, power: float, bound: float, shares: Floats
+) -> float:
+    """Write C_k for b = `roots`, X = `floors`, Y = `spent`, M = `most`; return the cost. It is negative, with nothing
+    to use in `shares`, where the floors exceed C."""
+    count = len(roots)
+    taken = 0.0
+    may = np.zeros(count, np.int64)
+    trying = 0
+    for k in range(count):
+        taken += floors[k]
+        if most[k] < np.inf and roots[k] > 0.0:
+            may[trying] = k
+            trying += 1
+    if taken > bound * (1.0 + ROUNDING):
+        return -1.0
+    resigned = np.zeros(count, np.bool_)
+    best = _fill_some(roots, floors, spent, most, resigned, power, bound, shares)
+    tried = np.empty(count)
+    if trying <= MOST_TRIED:
+        for ways in range(1, 1 << trying):
+            for nth in range(trying):
+                resigned[may[nth]] = ways >> nth & 1
+            cost = _fill_some(roots, floors, spent, most, resigned, power, bound, tried)
+            if cost < best:
+                best = cost
+                shares[:] = tried
+        return best
+    order = np.argsort(-(floors[may[:trying]] - spent[may[:trying]]) / roots[may[:trying]])
+    for nth in range(trying):
+        resigned[may[order[nth]]] = True
+        cost = _fill_some(roots, floors, spent, most, resigned, power, bound, tried)
+        if cost < best:
+            best = cost
+            shares[:] = tried
+    return best
+
+
 def fill_plainly(roots: Sequence[float], floors: Sequence[float], bound: float) -> list[float] | None:
     """The shares, or None where the floors exceed the bound.
 
@@ -90,3 +176,39 @@ def fill_plainly(roots: Sequence[float], floors: Sequence[float], bound: float) 
         if not sunk:
             return [floors[k] if k in resting else water * roots[k] for k in range(len(roots))]
         resting |= sunk
+
+
+def share_out_plainly(
+    roots: Sequence[float],
+    floors: Sequence[float],
+    spent: Sequence[float],
+    most: Sequence[float],
+    power: float,
+    bound: float,
+) -> tuple[float, list[float]] | None:
+    """The cost and the shares, or None where the floors exceed the bound.
+
+    >>> share_out_plainly([1.0, 1.0], [4.0, 0.0], [4.0, 0.0], [9.0, math.inf], power=2.0, bound=6.0)
+    (2.0, [5.0, 1.0])
+    >>> share_out_plainly([1.0, 1.0], [4.0, 0.0], [4.0, 0.0], [0.5, math.inf], power=2.0, bound=6.0)
+    (0.75, [4.0, 2.0])
+    """
+    if sum(floors) > bound * (1 + ROUNDING):
+        return None
+    best: tuple[float, list[float]] = math.inf, list(floors)
+    may = [k for k, limit in enumerate(most) if limit < math.inf and roots[k] > 0]
+    for resigned in chain.from_iterable(combinations(may, size) for size in range(len(may) + 1)):
+        stays = [k for k in range(len(roots)) if k not in resigned]
+        least = [floors[k] - spent[k] for k in stays]
+        left = bound - sum(floors[k] for k in resigned) - sum(spent[k] for k in stays)
+        rest = fill_plainly([roots[k] for k in stays], least, max(left, sum(least))) if stays else []
+        assert rest is not None
+        cost = sum(most[k] for k in resigned)
+        shares = list(floors)
+        for k, share in zip(stays, rest, strict=True):
+            shares[k] = share + spent[k]
+            if roots[k] > 0:
+                cost += roots[k] * (roots[k] / share) ** power if share > 0 else math.inf
+        if cost < best[0]:
+            best = cost, shares
+    return best

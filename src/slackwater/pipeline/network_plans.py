@@ -53,6 +53,7 @@ class PlanRows:
     dynamics: Dynamics
     model: CostModel
     planner: Planner
+    floors_take: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The parts of a batch of queries."""
@@ -67,7 +68,7 @@ class PlanRows:
         assert isinstance(within, float)
         query = SumQuery(tuple(items), tuple(weights), within)
         try:
-            plan = self.planner(Problem(query, self.offers, self.dynamics, self.model))
+            plan = self.planner(Problem(query, self.offers, self.dynamics, self.model, self.floors_take))
         except Infeasible as error:
             return [{"query": name, "refused": str(error), "tightest": error.tightest}]
         made: list[dict[str, object]] = []
@@ -90,11 +91,17 @@ class PlanRows:
 
 
 def plan_rows(
-    queries: DataFrame, offers: tuple[Offer, ...], dynamics: Dynamics, model: CostModel, planner: Planner
+    queries: DataFrame,
+    offers: tuple[Offer, ...],
+    dynamics: Dynamics,
+    model: CostModel,
+    planner: Planner,
+    *,
+    floors_take: bool = False,
 ) -> DataFrame:
     """The parts of all queries."""
     chosen = queries.select(*QUERIES.names)
-    return chosen.mapInArrow(PlanRows(offers, dynamics, model, planner), spark_schema(PARTS))
+    return chosen.mapInArrow(PlanRows(offers, dynamics, model, planner, floors_take), spark_schema(PARTS))
 
 
 def shared_rows(parts: DataFrame) -> DataFrame:

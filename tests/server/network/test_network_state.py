@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from slackwater.core.bound import Bound
@@ -170,7 +171,9 @@ def test_counts_that_leave_the_prediction_have_a_query_planned_anew_once_in_ten_
         for part in one.plan.parts:
             # A and B move so that they send about 200 in a window under the first plan, C and D hardly.
             moves = 7e6 if part.aggregator == "one" else 3e4
-            hourly = held_messages(ScaleFreeCost(), 2 * moves, part.within, [moves, moves], part.floors)
+            hourly = held_messages(
+                ScaleFreeCost(), 2 * moves, part.within, np.array([moves, moves]), np.array(part.floors)
+            )
             sent[part.aggregator] += hourly * RULES.window / (3600 * SECOND)
             held = "AB" if part.aggregator == "one" else "CD"
             said += state.heard(part.aggregator, heard(*held, **{part.text: int(sent[part.aggregator])}), now)

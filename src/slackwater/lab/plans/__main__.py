@@ -15,12 +15,13 @@ import numpy as np
 from slackwater.lab.plans.alpha_effect import alpha_effect
 from slackwater.lab.plans.comparison import Compared, compare
 from slackwater.lab.plans.floor_effect import FloorEffect, floor_effect
+from slackwater.lab.plans.floor_saving import FloorSaving, floor_saving
 from slackwater.lab.plans.pictures import draw_alpha, draw_comparison, draw_similarity
 from slackwater.lab.plans.prediction import Accuracy, accuracies, fitted
 from slackwater.lab.plans.setting import draw_offers, draw_queries, published_unit, rescaled, sum_unit
 from slackwater.lab.plans.similarity_effect import similarity_effect
 from slackwater.lab.plans.traces import Trace, stocks, traffic, unrelated
-from slackwater.planning.aggregation import CostModel
+from slackwater.planning.aggregation import CostModel, Exact, OptC, SumQuery
 
 BOUNDS = (0.3, 0.5, 0.8, 1.0)
 SEED = 2007
@@ -63,6 +64,20 @@ def floors_of(traces: Path) -> list[FloorEffect]:
     return found
 
 
+def savings_of(traces: Path) -> list[FloorSaving]:
+    """What planning with floors saves on the recorded traces, in the setting of experiment 1 at C = 0.8."""
+    found: list[FloorSaving] = []
+    for trace in (stocks(traces), traffic(traces)):
+        generator = np.random.default_rng((SEED, 3))
+        offers, queries = draw_offers(generator, trace.items), draw_queries(generator, trace.items, count=QUERIES)
+        first, _ = trace.halves()
+        model = models_of(trace)[0]["scale-free"]
+        unit = published_unit(first, first.dynamics(), model, queries[:100])
+        asked = [SumQuery(query.items, query.weights, 0.8 * unit) for query in queries]
+        found += floor_saving(trace, offers, asked, model, (OptC(), Exact()))
+    return found
+
+
 def main(traces: Path, results: Path) -> None:
     """Run all."""
     results.mkdir(parents=True, exist_ok=True)
@@ -88,6 +103,7 @@ def main(traces: Path, results: Path) -> None:
     draw_comparison(compared, results / "planners.svg")
     write(results / "prediction.csv", predicted)
     write(results / "floors.csv", floors_of(traces))
+    write(results / "floor_saving.csv", savings_of(traces))
     similar = similarity_effect()
     write(results / "similarity.csv", similar)
     draw_similarity(similar, results / "similarity.svg")

@@ -6,7 +6,7 @@ heard of when it has left its bound, and a part is sent when the sum of what was
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from random import Random
 from statistics import median
@@ -121,35 +121,29 @@ class Foretold:
     counted: int
 
 
-def foretold(seed: int, *, floors: bool) -> Foretold:
-    """Plan, count for an hour, believe it, plan again, count again; with or without floors in what is expected."""
+def foretold(seed: int) -> Foretold:
+    """Plan, count for an hour, believe it, plan again, count again."""
     drafter = Drafter(NetworkRules(), Movement(), str)
     held = {name: _by_key(items) for name, items in HELD.items()}
     market = Market(Random(seed))
-
-    def expected(part: LivePart) -> float:
-        return drafter.expected(part if floors else replace(part, floors=(0.0,) * len(part.floors)))
-
     first = drafter.plan(SUM, held)
     for part, sent in zip(first.parts, market.hour(first), strict=True):
-        drafter.movement.correct(COLUMN, part.items, sent, expected(part))
+        drafter.movement.correct(COLUMN, part.items, sent, drafter.expected(part))
         # One correction is limited to a thousandfold, and nothing was known at first.
-        drafter.movement.correct(COLUMN, part.items, sent, expected(part))
+        drafter.movement.correct(COLUMN, part.items, sent, drafter.expected(part))
     second = drafter.plan(SUM, held)
-    return Foretold(sum(map(expected, second.parts)), sum(market.hour(second)))
+    return Foretold(sum(map(drafter.expected, second.parts)), sum(market.hour(second)))
 
 
 def main() -> None:
     """Print the plan after ten minutes, and how well second plans are foretold in five worlds."""
     state = run(600)
     print(explained(state, SUM, state.queries[1]).text())
-    for floors in (False, True):
-        worlds = [foretold(seed, floors=floors) for seed in range(1, 6)]
-        ratios = sorted(one.counted / one.expected for one in worlds)
-        print(
-            f"{'with' if floors else 'without'} floors: counted is {median(ratios):.2f} of what was expected of the "
-            f"second plan, from {ratios[0]:.2f} to {ratios[-1]:.2f}"
-        )
+    ratios = sorted(one.counted / one.expected for one in map(foretold, range(1, 6)))
+    print(
+        f"counted is {median(ratios):.2f} of what was expected of the second plan, "
+        f"from {ratios[0]:.2f} to {ratios[-1]:.2f}"
+    )
 
 
 if __name__ == "__main__":

@@ -51,12 +51,10 @@ def floor_effect(
             held = np.stack([pushed(courses[:, n].copy(), floors[n] / abs(w)) for n, w in enumerate(weights)], axis=1)
             sent = count_pushes(held @ weights, within - floors.sum())
             problem = Problem(query, (), dynamics, model)
-            amount, amounts = problem.amount(problem.whole), [problem.amount(1 << n) for n in range(len(weights))]
+            amount = problem.amount(problem.whole)
             if sent >= LEAST_SENT:
                 known = messages(model, amount, within)
-                rows.append(
-                    (sent / second.hours, known, held_messages(model, amount, within, amounts, floors.tolist()))
-                )
+                rows.append((sent / second.hours, known, held_messages(model, amount, within, problem.amounts, floors)))
         counted, known_messages, expected = np.array(rows).T
         found.append(
             FloorEffect(

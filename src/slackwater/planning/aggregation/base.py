@@ -144,8 +144,8 @@ class CostModel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A sub-query at an aggregator, its own bound, the tightest it could have, and the messages an hour that the model
-    expects of it where the aggregator knows the truth; `held_cost` has what is expected where it does not."""
+    """A sub-query at an aggregator, its own bound, the tightest it could have, and the messages an hour that are
+    expected of it."""
 
     aggregator: str
     items: tuple[str, ...]

@@ -1,6 +1,7 @@
 """The plan with the fewest messages expected, proven: no other partition, aggregator or sharing out costs less.
 
 For a given part only the aggregator with the least X matters, because a part's amount does not depend on who serves it.
+(Where floors take from the bound that is a choice: a part is given to the aggregator that holds it most closely.)
 What is left is to find the partition; how stands in `kernels.partitions`. Exact means exact in the model: what a
 model says wrongly of the data the plan cannot know.
 """
@@ -28,13 +29,15 @@ class Exact:
         """The plan, and how many branches had to be looked at: 0 where a lower bound was met without."""
         problem.check_offered()
         tables = problem.tables
-        scale = float(tables.roots.max())
+        scale, power = float(tables.roots.max()), problem.model.exponent
         best = np.zeros(len(problem.query.items), np.int64)
         # In units of the bound and of the largest root: prices are found by doubling and halving.
         count, branches = best_partition(
             tables.roots / scale if scale > 0 else tables.roots,
             tables.floors / problem.query.within,
-            problem.model.exponent,
+            tables.spent / problem.query.within,
+            tables.most * (problem.query.within / scale) ** power / scale if scale > 0 else tables.most,
+            power,
             best,
         )
         if count == 0:

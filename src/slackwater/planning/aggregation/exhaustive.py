@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from slackwater.kernels.subsets import least_total_plainly
-from slackwater.kernels.waterfilling import fill_plainly
-from slackwater.planning.aggregation.base import NetworkPlan, messages
+from slackwater.kernels.waterfilling import share_out_plainly
+from slackwater.planning.aggregation.base import NetworkPlan
 from slackwater.planning.aggregation.problem import Problem
 
 
@@ -42,19 +42,15 @@ class Exhaustive:
         for part in range(1, problem.whole + 1):
             floor, offer = least_total_plainly(rows, problem.members(part))
             if offer >= 0:
-                held[part] = (floor, offer, problem.amount(part))
-        rooting = 1.0 / (problem.model.exponent + 1.0)
+                held[part] = (offer, problem.root(part), floor, *problem.taken(offer, part))
         best: tuple[float, tuple[int, ...], list[float]] | None = None
         for parts in partitions(problem.whole):
             if not all(part in held for part in parts):
                 continue
-            roots = [held[part][2] ** rooting for part in parts]
-            shares = fill_plainly(roots, [held[part][0] for part in parts], problem.query.within)
-            if shares is None:
-                continue
-            cost = sum(messages(problem.model, held[part][2], share) for part, share in zip(parts, shares, strict=True))
-            if best is None or cost < best[0]:
-                best = cost, parts, shares
+            _, roots, floors, spent, most = zip(*(held[part] for part in parts), strict=True)
+            shared = share_out_plainly(roots, floors, spent, most, problem.model.exponent, problem.query.within)
+            if shared is not None and (best is None or shared[0] < best[0]):
+                best = shared[0], parts, shared[1]
         if best is None:
             raise problem.infeasible(self.name, problem.tightest)
-        return problem.plan(self.name, [(held[part][1], part) for part in best[1]], best[2])
+        return problem.plan(self.name, [(held[part][0], part) for part in best[1]], best[2])

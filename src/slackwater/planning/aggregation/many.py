@@ -68,13 +68,19 @@ def shared_parts(plans: Iterable[NetworkPlan | Infeasible]) -> tuple[SharedPart,
 
 
 def plan_all(
-    queries: Sequence[SumQuery], offers: tuple[Offer, ...], dynamics: Dynamics, model: CostModel, planner: Planner
+    queries: Sequence[SumQuery],
+    offers: tuple[Offer, ...],
+    dynamics: Dynamics,
+    model: CostModel,
+    planner: Planner,
+    *,
+    floors_take: bool = False,
 ) -> ManyPlans:
     """Plan each query; one that cannot be has its error in place of a plan."""
     plans: list[NetworkPlan | Infeasible] = []
     for query in queries:
         try:
-            plans.append(planner(Problem(query, offers, dynamics, model)))
+            plans.append(planner(Problem(query, offers, dynamics, model, floors_take)))
         except Infeasible as error:
             plans.append(error)
     return ManyPlans(tuple(plans), shared_parts(plans))

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from slackwater.core.errors import Infeasible, PlanningError
 from slackwater.kernels.subsets import least_total, quadratic
-from slackwater.kernels.waterfilling import fill
+from slackwater.kernels.waterfilling import share_out
 from slackwater.planning.aggregation.base import (
     CostModel,
     Dynamics,
@@ -26,28 +26,39 @@ from slackwater.planning.aggregation.base import (
     SumQuery,
     messages,
 )
+from slackwater.planning.aggregation.held_cost import half_steps, held_messages, most_sent
 
 MOST_ITEMS = 14
 """Tables over all subsets take 3ⁿ steps: at 14 items a few seconds, at 10 a few milliseconds."""
+TOGETHER = 1e-6
+"""Items that are sent whenever they are heard of cost the same together as apart: together is preferred by so much."""
 
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """Of every subset: a^(1/(p+1)), the least X that an aggregator can promise, and which aggregator that is."""
+    """Of every subset: a^(1/(p+1)), the least X that an aggregator can promise, which aggregator that is, what is spent
+    of the bound there and the most it costs, but for the model's factor."""
 
     roots: Floats
     floors: Floats
     holders: npt.NDArray[np.int64]
+    spent: Floats
+    most: Floats
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A query, the offers it can be planned over, how the items move and what messages cost."""
+    """A query, the offers it can be planned over, how the items move and what messages cost.
+
+    Where `floors_take`, a part costs what it does at an aggregator that itself knows its items only within bounds
+    (`held_cost`); otherwise what it would cost at one that knows the truth, as the paper has it.
+    """
 
     query: SumQuery
     offers: tuple[Offer, ...]
     dynamics: Dynamics
     model: CostModel
+    floors_take: bool = False
 
     @property
     def whole(self) -> int:
@@ -118,7 +129,19 @@ class Problem:
         raw, norm = self._all_sizes
         floors, holders = np.empty(self.whole + 1), np.empty(self.whole + 1, np.int64)
         least_total(self.floors, floors, holders)
-        return Tables(self.model.amounts(raw, norm) ** self._rooting, floors, holders)
+        spent, most = np.zeros(self.whole + 1), np.full(self.whole + 1, np.inf)
+        if self.floors_take:
+            bits = np.arange(self.whole + 1)[:, None] >> np.arange(len(self.query.items)) & 1
+            some = holders >= 0
+            amounts, offs = self.amounts * bits[some], np.where(bits[some] == 1, self.floors[holders[some]], 0.0)
+            spent[some] = np.maximum(floors[some] - half_steps(amounts, offs), 0.0)
+            most[some] = most_sent(self.model, amounts, offs) * (1 - TOGETHER * bits[some].sum(axis=1))
+        return Tables(self.model.amounts(raw, norm) ** self._rooting, floors, holders, spent, most)
+
+    @cached_property
+    def amounts(self) -> Floats:
+        """What the model puts over the bound of each item alone."""
+        return np.array([self.amount(1 << place) for place in range(len(self.query.items))])
 
     @property
     def _rooting(self) -> float:
@@ -167,10 +190,28 @@ class Problem:
         chosen = list(parts)
         roots = np.array([self.root(part) for _, part in chosen])
         floors = np.array([self.floors[offer, self.members(part)].sum() for offer, part in chosen])
+        spent, most = np.array([self.taken(offer, part) for offer, part in chosen]).reshape(-1, 2).T
         shares = np.empty(len(chosen))
-        if not fill(roots, floors, self.query.within, shares):
+        if share_out(roots, floors, spent, most, self.model.exponent, self.query.within, shares) < 0:
             raise self.infeasible(planner, float(floors.sum()))
         return self.plan(planner, chosen, shares.tolist())
+
+    def taken(self, offer: int, part: int) -> tuple[float, float]:
+        """What is spent of the bound of a part at an offer, and the most it costs, but for the factor."""
+        if not self.floors_take:
+            return 0.0, np.inf
+        members = self.members(part)
+        amounts, floors = self.amounts[members], self.floors[offer, members]
+        spent = float(floors.sum() - half_steps(amounts, floors))
+        most = most_sent(self.model, amounts, floors) * (1 - TOGETHER * len(members))
+        return max(spent, 0.0), float(most)
+
+    def cost(self, offer: int, part: int, within: float) -> float:
+        """Messages an hour of a part at an offer within a bound."""
+        if not self.floors_take:
+            return messages(self.model, self.amount(part), within)
+        members = self.members(part)
+        return held_messages(self.model, self.amount(part), within, self.amounts[members], self.floors[offer, members])
 
     def plan(self, planner: str, parts: Sequence[tuple[int, int]], shares: Sequence[float]) -> NetworkPlan:
         """The plan with these parts and bounds."""
@@ -184,7 +225,7 @@ class Problem:
                     tuple(self.query.weights[place] for place in members),
                     float(share),
                     float(self.floors[offer, members].sum()),
-                    messages(self.model, self.amount(part), float(share)),
+                    self.cost(offer, part, float(share)),
                 )
             )
         return NetworkPlan(planner, self.query, tuple(made))

@@ -28,7 +28,7 @@ from slackwater.planning.aggregation import (
     SumQuery,
 )
 from slackwater.planning.aggregation.granting import granted
-from slackwater.planning.aggregation.held_cost import held_messages, held_part_messages
+from slackwater.planning.aggregation.held_cost import held_messages
 from slackwater.planning.aggregation.movement import Column, Movement
 from slackwater.planning.aggregation.standing import as_sum, item_name
 from slackwater.server.network.base import HERE, LivePart, LivePlan, NetworkRules
@@ -51,7 +51,7 @@ def rehearse() -> None:
         query = SumQuery(("x", "y", "z"), (50.0, 200.0, 150.0), within)
         for planner in ALTERNATIVES:
             with suppress(Infeasible):
-                planner(Problem(query, offers, dynamics, ScaleFreeCost()))
+                planner(Problem(query, offers, dynamics, ScaleFreeCost(), floors_take=True))
 
 
 class Drafter:
@@ -85,7 +85,7 @@ class Drafter:
         if here:
             offers.append(Offer(HERE, dict.fromkeys(here, 0.0)))
         dynamics = self.movement.dynamics(column_of(query), asked.items)
-        return Problem(asked, tuple(offers), dynamics, self.movement.model)
+        return Problem(asked, tuple(offers), dynamics, self.movement.model, floors_take=True)
 
     def alternatives(self, query: Aggregate, held: Mapping[str, Mapping[Key, float]]) -> dict[str, float | None]:
         """Messages an hour that are expected of each planner's plan; None where it finds none."""
@@ -96,8 +96,7 @@ class Drafter:
                 found[planner.name] = None
                 continue
             try:
-                plan = planner(problem)
-                found[planner.name] = sum(held_part_messages(problem, part) for part in plan.parts)
+                found[planner.name] = planner(problem).messages
             except NO_PLAN:
                 found[planner.name] = None
         return found
@@ -108,8 +107,8 @@ class Drafter:
         alone = as_sum(replace(part.query, bound=Bound(1.0)))
         dynamics = self.movement.dynamics(column_of(part.query), alone.items)
         problem = Problem(alone, (), dynamics, self.movement.model)
-        amounts = [problem.amount(1 << place) for place in range(len(alone.items))]
-        return held_messages(problem.model, problem.amount(problem.whole), part.within, amounts, part.floors)
+        amount, floors = problem.amount(problem.whole), np.array(part.floors)
+        return held_messages(problem.model, amount, part.within, problem.amounts, floors)
 
     def _live(
         self, query: Aggregate, held: Mapping[str, Mapping[Key, float]], problem: Problem, plan: NetworkPlan
@@ -122,14 +121,12 @@ class Drafter:
         return LivePlan(
             plan.planner,
             tuple(
-                self._part(query, held, problem, replace(part, within=bound))
+                self._part(query, held, replace(part, within=bound))
                 for part, bound in zip(plan.parts, bounds, strict=True)
             ),
         )
 
-    def _part(
-        self, query: Aggregate, held: Mapping[str, Mapping[Key, float]], problem: Problem, part: Part
-    ) -> LivePart:
+    def _part(self, query: Aggregate, held: Mapping[str, Mapping[Key, float]], part: Part) -> LivePart:
         chosen = set(part.items)
         ordered = tuple(one for one in query.weights or () if item_name(one.key) in chosen)
         asked = replace(query, bound=Bound(part.within), weights=ordered)
@@ -140,7 +137,7 @@ class Drafter:
             asked,
             self._text_of(asked),
             tuple(abs(one.factor * query.scale) * some[one.key] for one in ordered),
-            held_part_messages(problem, part),
+            part.messages,
         )
 
 
