@@ -30,13 +30,17 @@ class Exact:
         problem.check_offered()
         tables = problem.tables
         scale, power = float(tables.roots.max()), problem.model.exponent
+        most = tables.most.copy()
+        if scale > 0:
+            with np.errstate(over="ignore"):
+                most[most < np.inf] *= np.power(problem.query.within / scale, power) / scale
         best = np.zeros(len(problem.query.items), np.int64)
         # In units of the bound and of the largest root: prices are found by doubling and halving.
         count, branches = best_partition(
             tables.roots / scale if scale > 0 else tables.roots,
             tables.floors / problem.query.within,
             tables.spent / problem.query.within,
-            tables.most * (problem.query.within / scale) ** power / scale if scale > 0 else tables.most,
+            most,
             power,
             best,
         )
