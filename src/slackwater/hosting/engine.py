@@ -22,7 +22,7 @@ from typing import TypeAlias
 import msgspec
 import pyarrow as pa
 
-from slackwater.core.errors import SlackwaterError, StoreError
+from slackwater.core.errors import NotSupported, SlackwaterError, StoreError
 from slackwater.core.hosts import HostKind
 from slackwater.core.labels import cache_text
 from slackwater.core.query import Join, Selection, StandingQuery
@@ -44,7 +44,7 @@ from slackwater.log import (
 )
 from slackwater.processing.base import Answer, Notifications
 from slackwater.processing.host import Host, merged
-from slackwater.processing.joined import Part
+from slackwater.processing.joined import Part, lowered
 from slackwater.processing.joined.rehearsal import rehearse
 from slackwater.processing.queries import query_of
 
@@ -142,6 +142,18 @@ class QueryEngine:
         with suppress(SlackwaterError):
             if cache_text(sql) is None and isinstance(self._binder.bind(sql, dict(self.host.tables))[0], Join):
                 rehearse()
+
+    def check_join(self, query: StandingQuery) -> None:
+        """Refuse a join whose answer, or what it takes to keep it, is too large; whoever is to keep it."""
+        if not isinstance(query, Join):
+            return
+        self.host.check_size(query)
+        shapes, most = self._standing.shapes(), self.host.joins.most_shapes
+        if len(shapes) >= most and lowered(query)[0] not in shapes:
+            raise NotSupported(
+                f"there are joins of {most} shapes already, as many as are kept; join the same columns, and give "
+                f"ranges for the same columns, as others do (GET /v1/joins shows those of a server)"
+            )
 
     def named(self, name: str) -> Registration | None:
         """The registration of this name, in whatever case it is written."""
@@ -274,7 +286,7 @@ class QueryEngine:
         try:
             query = self.bind(record.text)[0] if record.query is None else query_of(record.query)
             # Whoever keeps it: all engines of a log must know the same registrations.
-            self.host.check_size(query)
+            self.check_join(query)
             if self.keeps(one):
                 self.host.register(number, self.held(query), entry.end)
             elif isinstance(query, Join) and self._attends(one):

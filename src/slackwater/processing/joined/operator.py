@@ -62,6 +62,8 @@ class StandingJoins:
     partitioning = Partitioning.BY_RANGE
     most_pairs: ClassVar[int] = 1_000_000
     """Pairs of the answer of a join that strangers may ask for."""
+    most_shapes: ClassVar[int] = 256
+    """Shapes of all joins that strangers may ask for: each has the rows of both its tables in an index of its own."""
 
     def __init__(self, most_results: int | None = None) -> None:
         self.most_results = most_results
