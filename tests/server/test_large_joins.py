@@ -10,6 +10,7 @@ from slackwater.dissemination.messages import (
     Ack,
     Fact,
     Refused,
+    Resumed,
     Snapshot,
     Subscribe,
     Subscribed,
@@ -123,6 +124,31 @@ def test_a_step_of_too_many_results_is_told_as_whole_answers(bench: Joined) -> N
     # Beyond the limit there is no whole answer to tell.
     bench.put("others", 4, 5, 6)
     assert kinds(bench.facts()) == [Suspended]
+
+
+def test_an_answer_that_is_small_again_is_told_again(bench: Joined) -> None:
+    bench.engine.host.joins.most_results = 6
+    bench.put("items", *range(4))
+    for ref, text in enumerate((ALL, ALL.replace("1000", "900"))):
+        assert kinds(bench.subscribed(text, ref=ref)) == [Subscribed, Snapshot]
+    assert bench.state is not None
+    heartbeat = bench.state.rules.heartbeat
+    bench.put("others", *range(6))
+    assert kinds(bench.facts()) == [Suspended] * 2
+    bench.wait(heartbeat)
+    bench.put("others", 6)
+    bench.append(bench.rows("others", *range(1, 7), gone=True))
+    assert set(kinds(bench.facts())) == {Suspended}
+    # One after the other, each with the whole answer.
+    for _ in range(2):
+        bench.wait(heartbeat)
+        resumed, whole = bench.facts()
+        assert isinstance(resumed, Resumed)
+        assert isinstance(whole, Snapshot)
+        assert whole.count == 4
+    bench.engine.host.joins.most_results = 100
+    bench.put("others", 7)
+    assert kinds(bench.facts()) == [Upsert] * 8
 
 
 def test_what_was_kept_is_kept_after_a_snapshot_too(bench: Joined) -> None:
