@@ -21,7 +21,7 @@ from slackwater.pipeline.placing import OnExecutors
 from slackwater.pipeline.spark_host import SparkHost
 from slackwater.processing.base import Rows
 from slackwater.processing.columns import python_rows
-from slackwater.processing.joined import STAYS
+from slackwater.processing.joined import STAYS, StandingJoins, lowered
 from slackwater.processing.queries import plain_query
 
 EAGER = Spreading(every=2, least_rows=2, most_reach=1.0, skew=1.2)
@@ -225,6 +225,37 @@ def test_joins_that_are_spread_by_rows_are_not_moved_for_balance(tmp_path: Path)
             assert host.sharding.lines
             assert weights[0] == 1
             assert weights[-1] == 0
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_joins_are_spread_whichever_shard_keeps_them(before: int, tmp_path: Path) -> None:
+    """One shard looks at how the rows lie; the only join is its own, or the other's."""
+    history = Wilder(5)
+    join = Join("quotes", "rooms", "price", "celsius", ("quotes.symbol",), Interval(-3.0, 3.0))
+    registered = Registered("quotes", "", "ann", query=plain_query(join), host=HostKind.SPARK.value)
+    with LocalLog(tmp_path / "log") as log:
+        log.append([*history.beginning(), *[history._updates(1)] * before, registered])
+        with SparkHost(tmp_path / "log", tmp_path / "host", Workers(6), shards=2, spreading=EAGER) as host:
+            for _ in range(8):
+                assert host.batch()
+                log.append([history._updates(25)])
+            [number] = host._said.replica.queries
+            assert host.sharding.shard_of(number) == before
+            assert host.sharding.lines
+
+
+def test_shapes_that_are_too_many_are_kept_by_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All shards agree on which."""
+    monkeypatch.setattr(StandingJoins, "most_shapes", 3)
+    seen: list[int] = []
+
+    def look(host: SparkHost, engine: QueryEngine) -> None:
+        kept = host._said.replica.queries
+        assert kept.keys() == engine.registrations.keys()
+        seen.append(len({lowered(query)[0] for query in kept.values() if isinstance(query, Join)}))
+
+    run(7, tmp_path, Workers(7, deaths=0.1), batches=15, restarts=0.2, history=Wilder(7), spreading=EAGER, look=look)
+    assert max(seen) == 3
 
 
 def test_on_spark_too(spark: SparkSession, tmp_path: Path) -> None:

@@ -44,8 +44,9 @@ from slackwater.log import (
 )
 from slackwater.processing.base import Answer, Notifications
 from slackwater.processing.host import Host, merged
-from slackwater.processing.joined import Part, lowered
+from slackwater.processing.joined import Part, Surveyed, lowered
 from slackwater.processing.joined.rehearsal import rehearse
+from slackwater.processing.joined.surveying import some_of
 from slackwater.processing.queries import query_of
 
 STEP_ROWS = 8_192
@@ -191,6 +192,17 @@ class QueryEngine:
             for number in self._standing.joins():
                 if self._attends(self.registrations[number]) and number not in joins:
                     self.host.attend(number, self.held(self.query(number)), self.position)
+
+    def survey(self, shards: int) -> list[Surveyed]:
+        """How the rows and joins of all shards lie; while nothing is spread, the joins of others are not known here."""
+        known = self.host.joins
+        others = [
+            number
+            for number in self._standing.joins()
+            if self.registrations[number].host is HostKind.SPARK and number not in known
+        ]
+        some = (self.query(number) for number in some_of(others, len(others)))
+        return self.host.survey(shards, [query for query in some if isinstance(query, Join)])
 
     def _attends(self, one: Registration) -> bool:
         return self._part is not None and one.host is HostKind.SPARK and not self.keeps(one)
