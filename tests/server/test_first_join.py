@@ -66,3 +66,18 @@ def test_a_node_is_opened_with_joins_that_stand(tmp_path: Path, rehearsals: Rehe
             log.append(records)
         Node(NodeSettings(tmp_path / "node", follow=tmp_path / "log")).close()
         assert len(rehearsals.seen) == times
+
+
+def test_joins_that_stand_were_all_looked_at(tmp_path: Path, rehearsals: Rehearsals) -> None:
+    """Of a hundred thousand that takes seconds, which nobody who asks for another join is to wait for."""
+    with LocalLog(tmp_path / "log") as log:
+        log.append([TableDefined(TABLE), TableDefined(OTHER), join(), join(HostKind.SPARK)])
+    first = Node(NodeSettings(tmp_path / "node", follow=tmp_path / "log"))
+    first.take_snapshot()
+    first.close()
+    again = Node(NodeSettings(tmp_path / "node", follow=tmp_path / "log"))
+    assert again.snapshot_position == again.engine.position
+    assert len(again.engine._standing.joins()) == 2
+    assert not again.engine._standing._unread
+    assert not again.engine.host.joins._restored
+    again.close()

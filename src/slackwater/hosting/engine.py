@@ -156,6 +156,11 @@ class QueryEngine:
                 f"ranges for the same columns, as others do (GET /v1/joins shows those of a server)"
             )
 
+    def settle_joins(self) -> None:
+        """Look at all joins that stand, so that the next one is taken in quickly: a snapshot is read without that."""
+        self._standing.shapes()
+        self.host.families()
+
     def named(self, name: str) -> Registration | None:
         """The registration of this name, in whatever case it is written."""
         wanted = name.lower()

@@ -127,7 +127,8 @@ class Node:
             try:
                 former = self._restore()
                 self._replay()
-                # Compiling what joins need can take longer than a lease: here nobody waits yet.
+                # What joins need may take longer than a lease, above all to be compiled: here nobody waits yet.
+                self.engine.settle_joins()
                 self._rehearsed = len(self.engine.host.joins) > 0
                 if self._rehearsed:
                     rehearse()
