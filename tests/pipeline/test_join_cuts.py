@@ -123,6 +123,24 @@ def test_data_that_shift_are_cut_again(world: World) -> None:
     assert seen.fullest < 1.1
 
 
+def test_what_cannot_be_cut_evenly_is_not_cut_again_and_again(world: World) -> None:
+    """Of two frequent values each is shared by two shards, and the shard between them has a half of both."""
+    rule = Spreading(least_rows=100, skew=1.3)
+
+    def shift() -> None:
+        rest = world.random.uniform(300, 1000, 520)
+        world.fill("unit", np.concatenate((np.full(980, 100.0), np.full(500, 200.0), rest)))
+
+    world.join(-3.0, 5.0)
+    shift()
+    first = world.cut(rule)
+    shift()
+    [seen] = world.survey()
+    assert seen.fullest > 1.4
+    assert seen.bounds != first[0].bounds
+    assert world.cut(rule) == first
+
+
 def test_a_wider_join_moves_the_window(world: World) -> None:
     world.join(-3.0, 5.0)
     [first] = world.cut()

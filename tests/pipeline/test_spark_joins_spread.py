@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 from pyspark.sql import SparkSession
-from tests.hosting.join_histories import JoinHistory
+from tests.hosting.join_histories import NUMBERS, SHOWN, WHOLE, JoinHistory
 from tests.pipeline.test_spark_host import Workers, run
 
 from slackwater.core import HostKind, Interval, Join, StandingQuery
-from slackwater.core.joined import answer_table
+from slackwater.core.joined import answer_table, called
 from slackwater.core.region import Region
 from slackwater.hosting import publication
 from slackwater.hosting.engine import QueryEngine
@@ -21,7 +21,7 @@ from slackwater.pipeline.placing import OnExecutors
 from slackwater.pipeline.spark_host import SparkHost
 from slackwater.processing.base import Rows
 from slackwater.processing.columns import python_rows
-from slackwater.processing.joined import STAYS
+from slackwater.processing.joined import STAYS, StandingJoins, lowered
 from slackwater.processing.queries import plain_query
 
 EAGER = Spreading(every=2, least_rows=2, most_reach=1.0, skew=1.2)
@@ -61,6 +61,20 @@ class Wilder(JoinHistory):
         return tuple(row)
 
 
+class Mirrored(Wilder):
+    """Half of the joins are of a table with itself."""
+
+    def _query(self, table: str | None = None) -> StandingQuery:
+        query = super()._query(table)
+        if not isinstance(query, Join) or self.random.random() < 0.5:
+            return query
+        one = query.left
+        names = [*SHOWN[one], *(name.replace(one, f"{one}_2", 1) for name in SHOWN[one])]
+        shown = tuple(self.random.sample(names, self.random.randint(1, len(names))))
+        numbers = (NUMBERS if query.band is not None or self.random.random() < 0.5 else WHOLE)[one]
+        return Join(one, one, numbers, numbers, shown, query.band, self._range(one), self._range(one))
+
+
 def nested_loops(query: Join, engine: QueryEngine) -> list[str]:
     """The answer as it is defined."""
     tables = [engine.host.latest(name) for name in query.tables]
@@ -72,7 +86,7 @@ def nested_loops(query: Join, engine: QueryEngine) -> list[str]:
         for table in tables
     ]
     keys = [table.schema.key for table in tables]
-    found = []
+    found, names = [], called(query.left, query.right)
     for ours in rows[0]:
         for theirs in rows[1]:
             a, b = ours[query.left_column], theirs[query.right_column]
@@ -80,9 +94,9 @@ def nested_loops(query: Join, engine: QueryEngine) -> list[str]:
                 continue
             fits = a == b if query.band is None else holds(query.band, float(b) - float(a))
             if fits and selects(query.left_region, ours) and selects(query.right_region, theirs):
-                both = {f"{query.left}.{k}": v for k, v in ours.items()}
-                both |= {f"{query.right}.{k}": v for k, v in theirs.items()}
-                whose = [f"{t}.{k}" for t, own in zip(query.tables, keys, strict=True) for k in own]
+                both = {f"{names[0]}.{k}": v for k, v in ours.items()}
+                both |= {f"{names[1]}.{k}": v for k, v in theirs.items()}
+                whose = [f"{t}.{k}" for t, own in zip(names, keys, strict=True) for k in own]
                 found.append(repr(tuple(both[name] for name in dict.fromkeys((*whose, *query.columns)))))
     return sorted(found)
 
@@ -116,6 +130,7 @@ class Looking:
                 self.seen["answers"] += 1
                 self.seen["pairs"] += rows.num_rows
         self.seen["cut"] += bool(host.sharding.lines)
+        self.seen["mirrored and cut"] += any(one.line.left == one.line.right for one in host.sharding.lines)
         which = (str(host._folder), hash(host.sharding.lines))
         if which not in self._epochs:
             self._epochs.add(which)
@@ -159,6 +174,25 @@ def test_what_is_said_is_what_a_node_says(tmp_path: Path, settled: Counter[str])
     assert settled["moved"] > 30
 
 
+def test_a_table_joined_with_itself_is_spread_too(tmp_path: Path, settled: Counter[str]) -> None:
+    looking = Looking()
+    for seed in range(40, 42):
+        run(
+            seed,
+            tmp_path / str(seed),
+            Workers(seed, deaths=0.1),
+            batches=20,
+            restarts=0.15,
+            history=Mirrored(seed),
+            shards=2 + seed % 2,
+            spreading=EAGER,
+            look=looking,
+        )
+    assert looking.seen["mirrored and cut"] > 20
+    assert looking.seen["pairs"] > 500
+    assert settled["moved"] > 10
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(30, 230))
 def test_what_is_said_is_what_a_node_says_often(seed: int, tmp_path: Path) -> None:
@@ -168,7 +202,7 @@ def test_what_is_said_is_what_a_node_says_often(seed: int, tmp_path: Path) -> No
         Workers(seed, deaths=0.2),
         batches=20,
         restarts=0.2,
-        history=Wilder(seed),
+        history=(Wilder if seed % 2 else Mirrored)(seed),
         shards=2 + seed % 3,
         spreading=EAGER,
         look=Looking(),
@@ -191,6 +225,37 @@ def test_joins_that_are_spread_by_rows_are_not_moved_for_balance(tmp_path: Path)
             assert host.sharding.lines
             assert weights[0] == 1
             assert weights[-1] == 0
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_joins_are_spread_whichever_shard_keeps_them(before: int, tmp_path: Path) -> None:
+    """One shard looks at how the rows lie; the only join is its own, or the other's."""
+    history = Wilder(5)
+    join = Join("quotes", "rooms", "price", "celsius", ("quotes.symbol",), Interval(-3.0, 3.0))
+    registered = Registered("quotes", "", "ann", query=plain_query(join), host=HostKind.SPARK.value)
+    with LocalLog(tmp_path / "log") as log:
+        log.append([*history.beginning(), *[history._updates(1)] * before, registered])
+        with SparkHost(tmp_path / "log", tmp_path / "host", Workers(6), shards=2, spreading=EAGER) as host:
+            for _ in range(8):
+                assert host.batch()
+                log.append([history._updates(25)])
+            [number] = host._said.replica.queries
+            assert host.sharding.shard_of(number) == before
+            assert host.sharding.lines
+
+
+def test_shapes_that_are_too_many_are_kept_by_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All shards agree on which."""
+    monkeypatch.setattr(StandingJoins, "most_shapes", 3)
+    seen: list[int] = []
+
+    def look(host: SparkHost, engine: QueryEngine) -> None:
+        kept = host._said.replica.queries
+        assert kept.keys() == engine.registrations.keys()
+        seen.append(len({lowered(query)[0] for query in kept.values() if isinstance(query, Join)}))
+
+    run(7, tmp_path, Workers(7, deaths=0.1), batches=15, restarts=0.2, history=Wilder(7), spreading=EAGER, look=look)
+    assert max(seen) == 3
 
 
 def test_on_spark_too(spark: SparkSession, tmp_path: Path) -> None:

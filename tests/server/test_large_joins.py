@@ -3,14 +3,24 @@
 import pytest
 from tests.server.test_server_state import Bench
 
-from slackwater.core import Instant, Operation, Origin, Update
+from slackwater.core import HostKind, Instant, Operation, Origin, Update
 from slackwater.core.arrow import to_batch
-from slackwater.dissemination.messages import Ack, Fact, Refused, Snapshot, Subscribed, Suspended, Upsert
+from slackwater.core.errors import NotSupported
+from slackwater.dissemination.messages import (
+    Ack,
+    Fact,
+    Refused,
+    Resumed,
+    Snapshot,
+    Subscribe,
+    Subscribed,
+    Suspended,
+    Upsert,
+)
 from slackwater.lab.workload import TABLE
-from slackwater.log import Record, Registered, TableDefined, Updates
+from slackwater.log import Record, Registered, TableDefined, Unregistered, Updates
 from slackwater.processing.joined import StandingJoins
 from slackwater.processing.queries import plain_query
-from slackwater.server import engine
 from slackwater.server.engine import NodeEngine
 from slackwater.server.rules import Rules
 from slackwater.server.state import ServerState
@@ -34,12 +44,12 @@ class Joined(Bench):
     def put(self, table: str, *keys: int, price: float = 1.0) -> None:
         self.append(self.rows(table, *keys, price=price))
 
-    def rows(self, table: str, *keys: int, price: float = 1.0) -> Record:
-        updates = []
+    def rows(self, table: str, *keys: int, price: float = 1.0, gone: bool = False) -> Record:
+        updates, kind = [], Operation.DELETE if gone else Operation.UPSERT
         for key in keys:
             self.sequence += 1
             row = (key, "a", price, 1, 0)
-            updates.append(Update(table, row, Instant(self.sequence), Origin("t", self.sequence), Operation.UPSERT))
+            updates.append(Update(table, row, Instant(self.sequence), Origin("t", self.sequence), kind))
         return Updates(table, to_batch(TABLE if table == "items" else OTHER, updates))
 
 
@@ -116,6 +126,31 @@ def test_a_step_of_too_many_results_is_told_as_whole_answers(bench: Joined) -> N
     assert kinds(bench.facts()) == [Suspended]
 
 
+def test_an_answer_that_is_small_again_is_told_again(bench: Joined) -> None:
+    bench.engine.host.joins.most_results = 6
+    bench.put("items", *range(4))
+    for ref, text in enumerate((ALL, ALL.replace("1000", "900"))):
+        assert kinds(bench.subscribed(text, ref=ref)) == [Subscribed, Snapshot]
+    assert bench.state is not None
+    heartbeat = bench.state.rules.heartbeat
+    bench.put("others", *range(6))
+    assert kinds(bench.facts()) == [Suspended] * 2
+    bench.wait(heartbeat)
+    bench.put("others", 6)
+    bench.append(bench.rows("others", *range(1, 7), gone=True))
+    assert set(kinds(bench.facts())) == {Suspended}
+    # One after the other, each with the whole answer.
+    for _ in range(2):
+        bench.wait(heartbeat)
+        resumed, whole = bench.facts()
+        assert isinstance(resumed, Resumed)
+        assert isinstance(whole, Snapshot)
+        assert whole.count == 4
+    bench.engine.host.joins.most_results = 100
+    bench.put("others", 7)
+    assert kinds(bench.facts()) == [Upsert] * 8
+
+
 def test_what_was_kept_is_kept_after_a_snapshot_too(bench: Joined) -> None:
     bench.put("items", 1)
     bench.put("others", 1)
@@ -126,7 +161,7 @@ def test_what_was_kept_is_kept_after_a_snapshot_too(bench: Joined) -> None:
 
 
 def test_shapes_have_a_limit_because_each_has_all_rows(bench: Joined, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "MOST_SHAPES", 2)
+    monkeypatch.setattr(StandingJoins, "most_shapes", 2)
     assert Subscribed in kinds(bench.subscribed(ALL, ref=1))
     assert Subscribed in kinds(bench.subscribed(EQUAL, ref=2))
     [refused] = bench.subscribed(EQUAL + " WHERE items.price > 2", ref=3)
@@ -134,3 +169,39 @@ def test_shapes_have_a_limit_because_each_has_all_rows(bench: Joined, monkeypatc
     assert "2 shapes" in refused.why
     # Of the shapes that there are, there may be more.
     assert Subscribed in kinds(bench.subscribed(ALL.replace("1000", "900"), ref=4))
+
+
+def test_shapes_that_are_asked_for_all_at_once_have_the_same_limit(
+    bench: Joined, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of them is in the log when the others are asked for: the log decides, and who was too late is told."""
+    monkeypatch.setattr(StandingJoins, "most_shapes", 2)
+    texts = [ALL, EQUAL, EQUAL + " WHERE items.price > 2", EQUAL + " WHERE others.price > 2"]
+    for ref, text in enumerate(texts):
+        bench.say(Subscribe(ref, text))
+    bench.grant()
+    told = bench.facts()
+    assert kinds(told).count(Subscribed) == 2
+    assert len(bench.engine.host.families()) == 2
+    assert bench.state is not None
+    bench.wait(bench.state.rules.append_again)
+    assert [fact.ref for fact in bench.facts() if isinstance(fact, Refused)] == [2, 3]
+
+
+@pytest.mark.parametrize("after_a_snapshot", [False, True])
+def test_shapes_that_spark_keeps_count_too(
+    bench: Joined, monkeypatch: pytest.MonkeyPatch, after_a_snapshot: bool
+) -> None:
+    monkeypatch.setattr(StandingJoins, "most_shapes", 1)
+    query, text, _ = bench.engine.bind(EQUAL)
+    spark = HostKind.SPARK.value
+    bench.append(Registered("items", text, "p", None, query=plain_query(query), host=spark))
+    assert not bench.engine.host.queries
+    if after_a_snapshot:
+        state, bench.engine = bench.engine.snapshot(), NodeEngine()  # type: ignore[assignment]
+        bench.engine.restore(state)
+    with pytest.raises(NotSupported, match="1 shapes"):
+        bench.engine.bind(ALL)
+    # When the last of a shape has gone, there is room for another.
+    bench.append(Unregistered("items", next(iter(bench.engine.registrations))))
+    assert bench.engine.bind(ALL)

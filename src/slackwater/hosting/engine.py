@@ -22,7 +22,7 @@ from typing import TypeAlias
 import msgspec
 import pyarrow as pa
 
-from slackwater.core.errors import SlackwaterError, StoreError
+from slackwater.core.errors import NotSupported, SlackwaterError, StoreError
 from slackwater.core.hosts import HostKind
 from slackwater.core.labels import cache_text
 from slackwater.core.query import Join, Selection, StandingQuery
@@ -44,8 +44,9 @@ from slackwater.log import (
 )
 from slackwater.processing.base import Answer, Notifications
 from slackwater.processing.host import Host, merged
-from slackwater.processing.joined import Part
+from slackwater.processing.joined import Part, Surveyed, lowered
 from slackwater.processing.joined.rehearsal import rehearse
+from slackwater.processing.joined.surveying import some_of
 from slackwater.processing.queries import query_of
 
 STEP_ROWS = 8_192
@@ -143,6 +144,23 @@ class QueryEngine:
             if cache_text(sql) is None and isinstance(self._binder.bind(sql, dict(self.host.tables))[0], Join):
                 rehearse()
 
+    def check_join(self, query: StandingQuery) -> None:
+        """Refuse a join whose answer, or what it takes to keep it, is too large; whoever is to keep it."""
+        if not isinstance(query, Join):
+            return
+        self.host.check_size(query)
+        shapes, most = self._standing.shapes(), self.host.joins.most_shapes
+        if len(shapes) >= most and lowered(query)[0] not in shapes:
+            raise NotSupported(
+                f"there are joins of {most} shapes already, as many as are kept; join the same columns, and give "
+                f"ranges for the same columns, as others do (GET /v1/joins shows those of a server)"
+            )
+
+    def settle_joins(self) -> None:
+        """Look at all joins that stand, so that the next one is taken in quickly: a snapshot is read without that."""
+        self._standing.shapes()
+        self.host.families()
+
     def named(self, name: str) -> Registration | None:
         """The registration of this name, in whatever case it is written."""
         wanted = name.lower()
@@ -179,6 +197,17 @@ class QueryEngine:
             for number in self._standing.joins():
                 if self._attends(self.registrations[number]) and number not in joins:
                     self.host.attend(number, self.held(self.query(number)), self.position)
+
+    def survey(self, shards: int) -> list[Surveyed]:
+        """How the rows and joins of all shards lie; while nothing is spread, the joins of others are not known here."""
+        known = self.host.joins
+        others = [
+            number
+            for number in self._standing.joins()
+            if self.registrations[number].host is HostKind.SPARK and number not in known
+        ]
+        some = (self.query(number) for number in some_of(others, len(others)))
+        return self.host.survey(shards, [query for query in some if isinstance(query, Join)])
 
     def _attends(self, one: Registration) -> bool:
         return self._part is not None and one.host is HostKind.SPARK and not self.keeps(one)
@@ -274,7 +303,7 @@ class QueryEngine:
         try:
             query = self.bind(record.text)[0] if record.query is None else query_of(record.query)
             # Whoever keeps it: all engines of a log must know the same registrations.
-            self.host.check_size(query)
+            self.check_join(query)
             if self.keeps(one):
                 self.host.register(number, self.held(query), entry.end)
             elif isinstance(query, Join) and self._attends(one):

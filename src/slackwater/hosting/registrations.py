@@ -5,15 +5,16 @@ object when somebody asks for it; whoever works with it, an operator, has made i
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
 import msgspec
 
 from slackwater.core.hosts import HostKind
-from slackwater.core.query import StandingQuery
+from slackwater.core.query import Join, StandingQuery
 from slackwater.core.types import Position
 from slackwater.hosting.steps import Registration
+from slackwater.processing.joined import FamilyShape, lowered
 from slackwater.processing.queries import plain_query, query_of
 
 PlainRegistration: TypeAlias = tuple[int, str, str | None, str, int, int, str, str | tuple[str, ...], Any]
@@ -29,6 +30,10 @@ class Registrations:
         self._known: Counter[tuple[HostKind, str, str | None]] = Counter()
         self._encoded: dict[int, msgspec.Raw] = {}
         """Each with its query, as it is written down."""
+        self._shapes: dict[int, FamilyShape] = {}
+        """Of joins, save those of which it has not been asked since they were read."""
+        self._unread: set[int] = set()
+        self._counts: Counter[FamilyShape] = Counter()
 
     def add(self, one: Registration, query: StandingQuery) -> None:
         """Keep one, in the place of an earlier one of its number."""
@@ -37,6 +42,8 @@ class Registrations:
         self.all[number] = one
         self._known[one.host, one.text, one.name] += 1
         self._tables[number] = query.tables
+        if isinstance(query, Join):
+            self._note_shape(number, query)
         plain = (
             number,
             one.owner,
@@ -55,6 +62,12 @@ class Registrations:
         """Keep it no longer."""
         self._tables.pop(number, None)
         self._encoded.pop(number, None)
+        self._unread.discard(number)
+        shape = self._shapes.pop(number, None)
+        if shape is not None:
+            self._counts[shape] -= 1
+            if not self._counts[shape]:
+                del self._counts[shape]
         known = self.all.pop(number, None)
         if known is not None:
             which = (known.host, known.text, known.name)
@@ -79,6 +92,18 @@ class Registrations:
         """The numbers of those that read two tables."""
         return [number for number, names in self._tables.items() if len(names) > 1]
 
+    def shapes(self) -> Mapping[FamilyShape, int]:
+        """What joins there are, whoever keeps them, by what they have in common."""
+        for number in self._unread:
+            self._note_shape(number, self.query(number))
+        self._unread.clear()
+        return self._counts
+
+    def _note_shape(self, number: int, query: StandingQuery) -> None:
+        assert isinstance(query, Join)
+        self._shapes[number] = shape = lowered(query)[0]
+        self._counts[shape] += 1
+
     def plain(self) -> list[msgspec.Raw]:
         """All of them, to be written down."""
         return list(self._encoded.values())
@@ -94,6 +119,8 @@ class Registrations:
             made._tables[number] = (table,) if isinstance(table, str) else table
             made._known[HostKind(host), text, name] += 1
             made._encoded[number] = body
+            if len(made._tables[number]) > 1:
+                made._unread.add(number)
         return made
 
 

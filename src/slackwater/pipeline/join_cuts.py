@@ -5,9 +5,9 @@ right row goes to one shard and to less than `most_reach` of the others, on aver
 the windows under which that is so, the one that holds most of the joins is taken. Joins beyond it, such as bands that
 are open on one side, and joins on tables with few rows are spread by query: there every shard has every row.
 
-A line that is cut stays as it is until a shard owns `skew` times what it should, or right rows go clearly further than
-they may, or another window would hold all of the joins or clearly more of them. When it is cut again, every shard takes
-the line's joins and its rows in anew: so it must be worth it.
+A line that is cut stays as it is until a shard owns `skew` times what it should and would own clearly less after
+another cut, or right rows go clearly further than they may, or another window would hold all of the joins or clearly
+more of them. When it is cut again, every shard takes the line's joins and its rows in anew: so it must be worth it.
 """
 
 from collections.abc import Sequence
@@ -17,6 +17,9 @@ from slackwater.processing.joined import Line, LineCuts, Surveyed
 
 _SLACK = 1.25
 """Right rows may go so much further before a line is cut again: the limit itself would be crossed time and again."""
+
+_LESS = 1.1
+"""A shard that owns too much must own so many times what any would own after another cut."""
 
 _MORE = 0.05
 """A window that does not hold all joins must hold such a share more of them than the present one."""
@@ -52,7 +55,7 @@ def _cut(now: LineCuts | None, seen: Surveyed, shards: int, rule: Spreading) -> 
     best = max(allowed, key=lambda one: one.share, default=None)
     present = seen.present
     if now is not None and present is not None:
-        near = seen.fullest <= rule.skew and present.reach <= 1 + others * _SLACK
+        near = seen.fullest <= max(rule.skew, seen.evenest * _LESS) and present.reach <= 1 + others * _SLACK
         # One stray join makes its shard have all rows: holding all of them is worth more than holding many.
         enough = 0.0 if best is None else best.share if best.share == 1.0 else best.share - _MORE
         if near and present.share >= enough:

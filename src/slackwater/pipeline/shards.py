@@ -180,10 +180,10 @@ class Shard:
         )
 
     def _surveyed(self, task: ShardTask) -> tuple[Surveyed, ...]:
-        """One of the shards is enough: all of them have all rows."""
+        """One of the shards is enough: all of them have all rows, and know of all joins."""
         if not task.survey or self._number or self._engine is None:
             return ()
-        return tuple(self._engine.host.survey(task.shardings[-1].shards))
+        return tuple(self._engine.survey(task.shardings[-1].shards))
 
     def _write_snapshot(self, position: int) -> None:
         if self._engine is not None and self._engine.position == position:

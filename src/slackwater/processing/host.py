@@ -21,7 +21,7 @@ Spark executor from a micro-batch, the simulator from a script.
 20.6 [20.6]
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -237,9 +237,9 @@ class Host:
         """The joins that stand, by what they have in common."""
         return self.joins.founded(self._tables)
 
-    def survey(self, shards: int) -> list[Surveyed]:
-        """How the rows and joins lie that would be cut for so many shards."""
-        return self.joins.survey(self._tables, shards)
+    def survey(self, shards: int, others: Iterable[Join] = ()) -> list[Surveyed]:
+        """How the rows and joins lie that would be cut for so many shards; `others` are joins that other hosts keep."""
+        return self.joins.survey(self._tables, shards, others)
 
     def schema(self, name: str) -> TableSchema:
         """A table's, or that of the joins that go by this name."""

@@ -5,17 +5,15 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-from slackwater.core.errors import NotSupported
 from slackwater.core.hosts import HostKind
 from slackwater.core.labels import cache_text
-from slackwater.core.query import Join, Selection, StandingQuery
+from slackwater.core.query import Selection, StandingQuery
 from slackwater.core.region import Region
 from slackwater.core.schema import TableSchema
 from slackwater.hosting.engine import QueryEngine
 from slackwater.hosting.steps import Registration, Step
 from slackwater.log import Entry
 from slackwater.processing.base import Answer, Notifications
-from slackwater.processing.joined import lowered
 from slackwater.server.events import (
     Applied,
     Event,
@@ -27,8 +25,6 @@ from slackwater.server.events import (
 
 MOST_RESULTS = 2_000_000
 """Of joins of one shape in one step, before whole answers are told instead of changes."""
-MOST_SHAPES = 256
-"""Of joins: each has the rows of both its tables in an index of its own."""
 _OUTGROWN = "the table has got another column; the cache is filled again with it"
 
 
@@ -51,14 +47,7 @@ class NodeEngine(QueryEngine):
     def bind(self, sql: str) -> tuple[StandingQuery, str, str | None]:
         """A subscription's query, as on any host, unless its answer or what it takes to keep it is too large."""
         bound = super().bind(sql)
-        if isinstance(bound[0], Join):
-            self.host.check_size(bound[0])
-            families = self.host.families()
-            if len(families) >= MOST_SHAPES and lowered(bound[0])[0] not in families:
-                raise NotSupported(
-                    f"there are joins of {MOST_SHAPES} shapes already, as many as are kept; join the same columns, and "
-                    f"give ranges for the same columns, as others do (GET /v1/joins shows them)"
-                )
+        self.check_join(bound[0])
         return bound
 
     def answer(self, number: int) -> Answer:

@@ -14,20 +14,23 @@ import asyncio
 import gc
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from slackwater.core.clock import Clock
 from slackwater.core.errors import LogAway, LogError, SlackwaterError
 from slackwater.core.hosts import HostKind, Placement
-from slackwater.core.query import StandingQuery
+from slackwater.core.query import Join, StandingQuery
 from slackwater.core.types import Position
 from slackwater.hosting.snapshots import Snapshot, SnapshotFolder
 from slackwater.hosting.steps import Registration
 from slackwater.intake import MEMORY_FILE
 from slackwater.log import Entry, Registered, Unregistered, open_log
 from slackwater.log.opening import on_a_bus, shown
+from slackwater.processing.joined.rehearsal import rehearse
+from slackwater.processing.queries import query_of
 from slackwater.server.engine import NodeEngine
 from slackwater.server.events import Append, Applied, Doubted, Event, Tick
 from slackwater.server.labelling import Labelling, LabellingRules
@@ -124,6 +127,11 @@ class Node:
             try:
                 former = self._restore()
                 self._replay()
+                # What joins need may take longer than a lease, above all to be compiled: here nobody waits yet.
+                self.engine.settle_joins()
+                self._rehearsed = len(self.engine.host.joins) > 0
+                if self._rehearsed:
+                    rehearse()
                 self.generation = self.store.next_generation(former)
                 self.store.keep_registrations(self.engine.registrations.values(), self.engine.position)
             except BaseException:
@@ -365,6 +373,8 @@ class Node:
             self._more.clear()
             end = self.log.end
             if end > self.engine.position:
+                if not self.writable and not self._rehearsed:
+                    await self._rehearse(self.log.read(self.engine.position, end))
                 for events in self.engine.events(self.log.read(self.engine.position, end)):
                     self._told(events)
                     await asyncio.sleep(0)
@@ -380,7 +390,9 @@ class Node:
             try:
                 end = await asyncio.to_thread(lambda: self.log.end)
                 if end > self.engine.position:
-                    for events in self.engine.events(await asyncio.to_thread(self._fetch, end)):
+                    entries = await asyncio.to_thread(self._fetch, end)
+                    await self._rehearse(entries)
+                    for events in self.engine.events(entries):
                         self._told(events)
                         await asyncio.sleep(0)
                     continue
@@ -394,6 +406,12 @@ class Node:
                 await self._more.wait()
             else:
                 await asyncio.sleep(FOLLOW_SECONDS)
+
+    async def _rehearse(self, entries: Iterable[Entry]) -> None:
+        """Have what the first join needs compiled before it is taken in: it was asked for at another node."""
+        if not self._rehearsed and any(_brings_a_join(entry) for entry in entries):
+            await asyncio.to_thread(rehearse)
+            self._rehearsed = True
 
     def _doubt_log(self, why: str | None) -> None:
         """A log that cannot be read for longer than a lease: nobody here can know how old the answers are."""
@@ -529,3 +547,11 @@ class Node:
                 store.change_registrations(changed, gone, position)
         except SlackwaterError as error:
             _report.error("%s", error)
+
+
+def _brings_a_join(entry: Entry) -> bool:
+    record = entry.record
+    if isinstance(record, Registered) and record.host == HostKind.NODE.value and record.query is not None:
+        with suppress(SlackwaterError):
+            return isinstance(query_of(record.query), Join)
+    return False

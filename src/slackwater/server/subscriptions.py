@@ -78,6 +78,10 @@ class Subscriptions:
         self._granted: Counter[str] = Counter()
         self._owned: Counter[str] = Counter()
         """How many queries each owner has registered."""
+        self._outgrown: dict[int, str] = {}
+        """Queries that were suspended because their answers are too large, and what was said of it."""
+        self._looking = False
+        """Whether somebody will look whether they are so still."""
         self.send_away: Callable[[Session, str, int], None] = lambda session, why, now: None
         """Ends a session whose client should go to another node."""
 
@@ -254,6 +258,25 @@ class Subscriptions:
         for session, subscription in returning:
             if session.subscriptions.get(subscription.ref) is subscription:
                 self._find(session, subscription, None, now)
+        if self._outgrown and not self._looking:
+            self._looking = True
+            self._timers.at(now + self._rules.heartbeat, self._look)
+
+    def _look(self, now: int) -> None:
+        """Resume a query whose answer was too large, if it no longer is. One at a time: looking takes a while."""
+        if not self.in_step:
+            number, why = next(iter(self._outgrown.items()))
+            del self._outgrown[number]
+            kept = self.queries.get(number)
+            if kept is not None and kept.suspended == why:
+                try:
+                    self._engine.answer(number)
+                    self.resume(QueriesResumed((number,)))
+                except AnswerTooLarge:
+                    self._outgrown[number] = why
+        self._looking = bool(self._outgrown)
+        if self._looking:
+            self._timers.at(now + self._rules.heartbeat, self._look)
 
     def subscribed(self, ref: int, kept: Kept, was: int | None = None) -> Fact:
         """What a client is told of a subscription it has; `was` is the epoch that what is sent now builds on."""
@@ -279,7 +302,9 @@ class Subscriptions:
             rows = self._engine.answer(number).rows
         except AnswerTooLarge as error:
             # It was not when it was registered. Nobody else can be told all of it either, when that is needed.
-            self.suspend(QueriesSuspended((number,), str(error)))
+            if kept.suspended is None:
+                self._outgrown[number] = str(error)
+                self.suspend(QueriesSuspended((number,), str(error)))
             yield Suspended(number, kept.epoch, str(error))
             return
         assert rows is not None

@@ -19,7 +19,7 @@ Shards
     if it was there* (`STAYS`), and whoever joins what the shards say settles it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -62,6 +62,8 @@ class StandingJoins:
     partitioning = Partitioning.BY_RANGE
     most_pairs: ClassVar[int] = 1_000_000
     """Pairs of the answer of a join that strangers may ask for."""
+    most_shapes: ClassVar[int] = 256
+    """Shapes of all joins that strangers may ask for: each has the rows of both its tables in an index of its own."""
 
     def __init__(self, most_results: int | None = None) -> None:
         self.most_results = most_results
@@ -201,11 +203,14 @@ class StandingJoins:
         """Whether a query is found by all shards, each with its own rows."""
         return number in self._shapes and self._shapes[number][1]
 
-    def survey(self, tables: Mapping[str, Latest], shards: int) -> list[Surveyed]:
-        """How the rows and joins lie of every line that joins here are on, were it cut for so many shards."""
+    def survey(self, tables: Mapping[str, Latest], shards: int, others: Iterable[Join] = ()) -> list[Surveyed]:
+        """How the rows and joins lie of every line that joins are on, were it cut for so many shards.
+
+        `others` are joins, or some of them, that are not known here.
+        """
         bands: dict[Line, list[Range]] = {}
-        for number in some_of(self._queries, len(self._queries)):
-            shape, ranges = lowered(self._queries[number])
+        for query in (*(self._queries[number] for number in some_of(self._queries, len(self._queries))), *others):
+            shape, ranges = lowered(query)
             if ranges is not None:
                 bands.setdefault(line_of(shape), []).append(ranges.band)
         for line, widest in self._widest.items():

@@ -39,7 +39,8 @@ class Window(msgspec.Struct, frozen=True, array_like=True):
 class Surveyed(msgspec.Struct, frozen=True, array_like=True):
     """A line: how many rows it has, where it would be cut now, under which windows; and how its present cuts do.
 
-    `fullest` is the share of left rows of the shard that owns most of them, as a multiple of what each should own.
+    `fullest` is the share of left rows of the shard that owns most of them, as a multiple of what each should own;
+    `evenest` is the same as it would be with the new cuts: where few values are most of the rows no cut is even.
     """
 
     line: Line
@@ -48,6 +49,7 @@ class Surveyed(msgspec.Struct, frozen=True, array_like=True):
     windows: tuple[Window, ...]
     fullest: float = 0.0
     present: Window | None = None
+    evenest: float = 0.0
 
 
 def survey(line: Line, bands: Floats, tables: Mapping[str, Latest], shards: int, present: LineCuts | None) -> Surveyed:
@@ -62,9 +64,9 @@ def survey(line: Line, bands: Floats, tables: Mapping[str, Latest], shards: int,
     if present is None or not len(ours):
         return made
     now = Cuts(np.array(present.bounds))
-    owned = np.bincount(now.owners(ours, ids), minlength=shards)
+    fullest, evenest = (float(np.bincount(one.owners(ours, ids)).max()) * shards / len(ours) for one in (now, cuts))
     window = _window(line, now, theirs, bands, (present.least, present.most))
-    return msgspec.structs.replace(made, fullest=float(owned.max()) * shards / len(ours), present=window)
+    return msgspec.structs.replace(made, fullest=fullest, present=window, evenest=evenest)
 
 
 def some_of(numbers: Iterable[int], count: int) -> list[int]:
