@@ -111,8 +111,7 @@ class Questions:
             region = None if kept is None else self._region(counted.table, counted.region)
             if kept is not None and region is not None:
                 times = min(counted.times, MOST_COUNTED)
-                self._note(kept, region, times)
-                self.asked[kept.number].home += times
+                self._note(kept, region, times).home += times
 
     def give_up(self, session: Session, message: GiveUp, now: int) -> None:
         """Push no more than the client has room for, once the log says so."""
@@ -158,8 +157,7 @@ class Questions:
             )
         kept = self._cache(session, ask.table)
         if kept is not None:
-            self._note(kept, region, 1)
-            self.asked[kept.number].pulled += 1
+            self._note(kept, region, 1).pulled += 1
         wanted, epoch = self.remainder(session, ask, region)
         try:
             schema = self._engine.schema(ask.table)
@@ -221,16 +219,17 @@ class Questions:
         except SlackwaterError:
             return None
 
-    def _note(self, kept: Kept, region: Region, times: int) -> None:
-        size = len(str(region))
-        if size > MOST_WRITTEN:
-            return
+    def _note(self, kept: Kept, region: Region, times: int) -> Asked:
+        """Remember a question, if it is not too long; returns all that is remembered of its cache."""
         asked = self.asked.get(kept.number)
         if asked is None:
             alive = {one.number for one in self._desk.queries}
             self.asked = {number: known for number, known in self.asked.items() if number in alive}
             self._given_up = {number: last for number, last in self._given_up.items() if number in alive}
             asked = self.asked[kept.number] = Asked()
+        size = len(str(region))
+        if size > MOST_WRITTEN:
+            return asked
         asked.recent.append((region, times))
         asked.sizes.append(size)
         asked.written += size
@@ -238,6 +237,7 @@ class Questions:
         while len(asked.recent) > MOST_REMEMBERED or asked.written > MOST_CHARACTERS:
             asked.recent.popleft()
             asked.written -= asked.sizes.popleft()
+        return asked
 
 
 def _comparable(a: Region, b: Region) -> bool:
