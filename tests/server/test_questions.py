@@ -454,6 +454,18 @@ def test_a_question_that_is_too_long_to_be_remembered_is_answered_and_counted() 
     assert again.state.questions.asked[again.number].home == 5
 
 
+def test_the_regions_of_a_report_take_no_longer_to_look_at_than_one_of_a_question() -> None:
+    listed = Box.of(Side("price", Categories(frozenset(float(nth) for nth in range(400)))))
+    beside = (Box.of(Side("price", Interval(nth + 0.5, nth + 0.6))) for nth in range(60))
+    counted = Counted("items", plain_region(Region((listed, *beside))), 1)
+    for many, remembered in ((1, 1), (10, 10), (MOST_REPORTED, 0)):
+        desk = Desk()
+        assert desk.state is not None
+        desk.say(Report((counted,) * many))
+        asked = desk.state.questions.asked.get(desk.number)
+        assert (0 if asked is None else asked.home) == remembered
+
+
 def test_questions_of_one_session_take_turns_and_few_wait() -> None:
     desk = Desk(replace(WIDE, most_at_once=3, most_questions=7))
     assert desk.state is not None

@@ -18,8 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from slackwater.core.errors import AlgebraError, SlackwaterError
-from slackwater.core.labels import MOST_SPOKEN, MOST_WEIGHT, CacheText, cache_text, labellable
-from slackwater.core.plain_region import strange_region
+from slackwater.core.labels import MOST_PAIRS, MOST_WORK, CacheText, cache_text, labellable, spoken
 from slackwater.core.query import Selection
 from slackwater.core.region import NOTHING, Region
 from slackwater.dissemination.encoding import encode_rows
@@ -35,10 +34,6 @@ from slackwater.server.subscriptions import Subscriptions
 
 _report = logging.getLogger("slackwater.server")
 
-MOST_PAIRS = 20_000
-"""Pairs of boxes, of a region and of a label, that are compared: it is done while everybody else waits."""
-MOST_WORK = 1_000_000
-"""Values of categories that are looked at for that."""
 MOST_REPORTED = 64
 """Regions of one report that are looked at."""
 MOST_REMEMBERED = 5_000
@@ -106,9 +101,10 @@ class Questions:
 
     def report(self, session: Session, message: Report) -> None:
         """Remember what was answered elsewhere."""
-        for counted in message.counted[:MOST_REPORTED]:
+        looked_at = message.counted[:MOST_REPORTED]
+        for counted in looked_at:
             kept = self._cache(session, counted.table)
-            region = None if kept is None else self._region(counted.table, counted.region)
+            region = None if kept is None else self._region(counted.table, counted.region, len(looked_at))
             if kept is not None and region is not None:
                 times = min(counted.times, MOST_COUNTED)
                 self._note(kept, region, times).home += times
@@ -210,10 +206,10 @@ class Questions:
                 return kept
         return None
 
-    def _region(self, table: str, plain: WireRegion) -> Region | None:
-        """A region as a stranger wrote it; None where it is none of this table."""
+    def _region(self, table: str, plain: WireRegion, among: int = 1) -> Region | None:
+        """A region as a stranger wrote it, one of so many in a message; None where it is none of this table."""
         try:
-            region = strange_region(plain, MOST_SPOKEN, MOST_WEIGHT, MOST_PAIRS)
+            region = spoken(plain, among)
             check_query(Selection(table, (), region), self._engine.schema(table))
             return region
         except SlackwaterError:
