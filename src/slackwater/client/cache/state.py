@@ -23,7 +23,7 @@ from slackwater.client.events import Answered, Event, Instruction, Questioned, S
 from slackwater.client.held import Held
 from slackwater.client.state import ClientState, Phase
 from slackwater.core.errors import AlgebraError, ProtocolError
-from slackwater.core.labels import MOST_SPOKEN
+from slackwater.core.labels import speakable
 from slackwater.core.plain_region import plain_region
 from slackwater.core.region import NOTHING, Region
 from slackwater.dissemination.encoding import decode_rows, encode
@@ -197,7 +197,7 @@ class CacheState(ClientState):
                 self._tell(own, out)
             if not own.given_up.empty:
                 # What cannot be said is not kept.
-                kept = own.region if len(own.region.boxes) <= MOST_SPOKEN else NOTHING
+                kept = own.region if speakable(own.region) else NOTHING
                 out.append(Send(GiveUp(own.query, own.epoch, plain_region(kept))))
 
     def _tell(self, own: CachedTable, out: list[Instruction]) -> None:
