@@ -1,5 +1,6 @@
 """A cache without its sockets: what it says and takes, and what it does with tables that change meanwhile."""
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,7 @@ from slackwater.client.cache.settings import Cache
 from slackwater.client.cache.state import CacheState
 from slackwater.client.cache.table import CachedTable
 from slackwater.client.events import (
+    Answered,
     Event,
     Instruction,
     Opened,
@@ -22,7 +24,7 @@ from slackwater.client.events import (
 from slackwater.core.extent import Categories, Interval
 from slackwater.core.labels import MOST_SPOKEN
 from slackwater.core.plain_region import plain_region
-from slackwater.core.region import Box, Region, Side
+from slackwater.core.region import NOTHING, Box, Region, Side
 from slackwater.core.types import Scalar
 from slackwater.dissemination.encoding import Encoding, encode_rows
 from slackwater.dissemination.messages import Frame, GiveUp, Open, Snapshot, Subscribed, Welcome
@@ -71,6 +73,25 @@ class Tables:
 
 def desk(line: Line, tables: Tables) -> CacheDesk:
     return CacheDesk(Cache(name="here"), line, tables, 5.0, lambda: 0)  # type: ignore[arg-type]  # as much as it needs
+
+
+async def test_rows_are_not_read_by_what_was_known_of_a_table_when_they_were_asked_for() -> None:
+    line, tables = Line(), Tables()
+    one = desk(line, tables)
+    answers = [asyncio.create_task(one.query("SELECT * FROM cars WHERE id < 5", 0))]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    tables.columns = [*COLUMNS, COLOUR]
+    answers.append(asyncio.create_task(one.query("SELECT colour FROM cars WHERE id < 5", 0)))
+    while len(line.asked) < 2:
+        await asyncio.sleep(0)
+    row = (1, *"xxxxxxxxx", "red")
+    for question in line.asked:
+        one.replied(Answered(question.ref, 9, (row,), NOTHING, tables.body.schema().shape))
+    before, after = await asyncio.gather(*answers)
+    assert before is None, "the server is asked: the answer has another column now"
+    assert after is not None
+    assert after.rows == ({"colour": "red"},)
 
 
 async def test_a_question_that_is_too_long_to_be_said_is_left_to_the_server() -> None:
