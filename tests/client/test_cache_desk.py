@@ -19,6 +19,7 @@ from slackwater.client.events import (
     Received,
     Send,
     Tick,
+    Unwanted,
     Wanted,
 )
 from slackwater.core.extent import Categories, Interval
@@ -103,6 +104,16 @@ async def test_a_question_that_is_too_long_to_be_said_is_left_to_the_server() ->
         assert await desk(line, tables).query(f"SELECT id FROM cars WHERE {' OR '.join(parts)}", 0) is None
     assert line.asked == []
     assert line.state.counts["left to the server"] == 2
+
+
+async def test_columns_of_caches_that_have_ended_are_let_go() -> None:
+    line, tables = Line(), Tables()
+    one = desk(line, tables)
+    for ref in range(1, 5):
+        line.state.handle(Wanted(ref, "CACHE here OF cars LIMIT 5"), 0)
+        one._copy("cars")
+        assert list(one._copies) == [ref]
+        line.state.handle(Unwanted(ref), 0)
 
 
 # The state.

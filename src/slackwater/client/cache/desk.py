@@ -278,6 +278,8 @@ class CacheDesk:
         assert own is not None
         copy = self._copies.get(own.ref)
         if copy is None:
+            # Those of caches that have ended are let go.
+            self._copies = {ref: one for ref, one in self._copies.items() if ref in self.state.held}
             copy = self._copies[own.ref] = Copy(own)
         return copy
 
