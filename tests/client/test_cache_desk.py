@@ -28,7 +28,7 @@ from slackwater.core.plain_region import plain_region
 from slackwater.core.region import NOTHING, Box, Region, Side
 from slackwater.core.types import Scalar
 from slackwater.dissemination.encoding import Encoding, encode_rows
-from slackwater.dissemination.messages import Frame, GiveUp, Open, Snapshot, Subscribed, Welcome
+from slackwater.dissemination.messages import Frame, GiveUp, Open, Snapshot, Subscribed, Upsert, Welcome
 
 COLUMNS: list[dict[str, Any]] = [
     {"name": "id", "type": "BIGINT", "nullable": False},
@@ -150,6 +150,19 @@ def cache(made: CacheState, table: str) -> CachedTable:
     own = made.cached(table)
     assert own is not None
     return own
+
+
+def test_a_frame_with_labels_that_cannot_be_used_changes_nothing() -> None:
+    made = state(labels(1, 1, plain_region(between(0, 3))), filled(1, 2), labels(2, 1, []), filled(2))
+    assert made.at_home("cars", between(0, 3), 0, 2) == 5
+    overlap = [*plain_region(between(1, 3)), *plain_region(between(2, 4))]
+    facts = (labels(1, 2, plain_region(between(0, 9)), was=1), labels(2, 2, overlap, was=1), Upsert(11, 2, (7,), (7,)))
+    made.handle(Received(Frame("s", 1, 2, 6, 1, facts)), 2)
+    assert "overlap" in made.why
+    own = cache(made, "cars")
+    assert (own.epoch, own.rows) == (1, {(2,): (2,)})
+    assert made.at_home("cars", between(0, 3), 0, 2) == 5, "until the lease ends"
+    assert made.at_home("cars", between(0, 9), 0, 2) is None, "the rows that the new labels add have not been applied"
 
 
 def give_up(made: CacheState, acknowledgement: int) -> list[GiveUp]:
