@@ -23,6 +23,7 @@ from slackwater.core import (
 )
 from slackwater.core import extent as algebra
 from slackwater.core.disjoint import check_disjoint
+from slackwater.core.finding import Finder
 from slackwater.core.region import MOST_BOXES, _swept
 from slackwater.core.types import Scalar
 
@@ -143,6 +144,33 @@ def test_boxes_of_many_sides_meet_as_those_of_few_do(some: list[dict[int, int]])
     a, b = (Box.of(*(Side(str(name), Interval(low, low + 1)) for name, low in one.items())) for one in some)
     apart = any(abs(low - some[1][name]) > 1 for name, low in some[0].items() if name in some[1])
     assert a.meets(b) == b.meets(a) == (not apart)
+
+
+@settings(max_examples=150, deadline=None)
+@given(regions)
+def test_a_row_is_found_in_its_box(region: Region) -> None:
+    finder = Finder(region)
+    for values in product(*POINTS.values()):
+        row = dict(zip(POINTS, values, strict=True))
+        inside = [box for box in region if box.contains(row.get)]
+        assert finder.find(row.get) == next(iter(inside), None)
+
+
+def test_a_row_is_not_looked_for_in_every_box(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[Box] = []
+    usual = Box.contains
+
+    def contains(box: Box, value_of: Callable[[str], Scalar | None]) -> bool:
+        looked.append(box)
+        return usual(box, value_of)
+
+    rows = Region(tuple(Box.of(Side("x", Interval(2 * k, 2 * k + 1)), Side("y", Interval(0, 9))) for k in range(500)))
+    finder = Finder(rows)
+    monkeypatch.setattr(Box, "contains", contains)
+    for x in (-1, 0, 1, 1.5, 600, 601.5, 999, 1_000, None):
+        looked.clear()
+        found = finder.find({"x": x, "y": 3}.get)
+        assert len(looked) == (found is not None), x
 
 
 @settings(max_examples=150, deadline=None)

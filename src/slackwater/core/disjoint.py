@@ -26,13 +26,7 @@ def check_disjoint(boxes: Sequence[Box], most_pairs: int, most_work: int) -> Non
     """
     if len(boxes) < 2:
         return
-    sides: dict[str, list[tuple[Place, Place]]] = {}
-    for box in boxes:
-        for side in box.sides:
-            sides.setdefault(side.column, []).append(hull(side.extent))
-    counted = {column: _pairs(some, len(boxes)) for column, some in sides.items()} or {"": _pairs((), len(boxes))}
-    column = min(counted, key=counted.__getitem__)
-    pairs = counted[column]
+    column, pairs = telling_column(boxes)
     if pairs > most_pairs:
         raise AlgebraError(f"{len(boxes)} boxes take {pairs} comparisons to be told apart, more than {most_pairs}")
     in_order = sorted(
@@ -50,6 +44,17 @@ def check_disjoint(boxes: Sequence[Box], most_pairs: int, most_work: int) -> Non
         for _, _, other in in_order[place + 1 : ends[place]]:
             if box.meets(boxes[other]):
                 raise AlgebraError(f"boxes of one region overlap: {str(box)[:200]} and {str(boxes[other])[:200]}")
+
+
+def telling_column(boxes: Sequence[Box]) -> tuple[str, int]:
+    """The column along which the fewest pairs of these boxes may meet, and how many that are."""
+    sides: dict[str, list[tuple[Place, Place]]] = {}
+    for box in boxes:
+        for side in box.sides:
+            sides.setdefault(side.column, []).append(hull(side.extent))
+    counted = {column: _pairs(some, len(boxes)) for column, some in sides.items()} or {"": _pairs((), len(boxes))}
+    column = min(counted, key=counted.__getitem__)
+    return column, counted[column]
 
 
 def _pairs(hulls: Sequence[tuple[Place, Place]], boxes: int) -> int:
