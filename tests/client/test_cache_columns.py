@@ -146,6 +146,31 @@ def test_labels_change_and_rows_that_are_not_pushed_go() -> None:
     assert str(own.region) == str(prices(30, 40)), "what was given up is not relied on, what is new is"
 
 
+def test_rows_are_not_held_against_every_box_when_labels_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program waits meanwhile, and there may be a thousand boxes and a hundred thousand rows."""
+
+    def prices(boxes: int) -> Region:
+        return Region(tuple(Box.of(Side("price", Interval(2 * nth, 2 * nth + 1))) for nth in range(boxes)))
+
+    looked, usual = 0, Box.contains
+
+    def contains(box: Box, value_of: Any) -> bool:
+        nonlocal looked
+        looked += 1
+        return usual(box, value_of)
+
+    own = make(prices(200))
+    own.apply_all([((n,), (n, None, float(2 * (n % 200)), 0, None)) for n in range(400)])
+    monkeypatch.setattr(Box, "contains", contains)
+    own.describe(described(prices(100), 2))
+    assert len(own.rows or ()) == 200
+    assert looked <= 400
+    looked = 0
+    assert own.shrink(50)
+    assert len(own.rows or ()) == 50
+    assert looked <= 2 * 200
+
+
 @pytest.mark.parametrize(
     "boxes",
     [

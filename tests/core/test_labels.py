@@ -2,10 +2,12 @@
 
 import pytest
 
-from slackwater.core.errors import PlanningError
+from slackwater.core.errors import AlgebraError, PlanningError
 from slackwater.core.extent import Categories, Interval, Missing
 from slackwater.core.labels import (
     MOST_LABELLED,
+    MOST_SAID,
+    MOST_SPOKEN,
     MOST_WEIGHT,
     CacheText,
     Labels,
@@ -13,7 +15,10 @@ from slackwater.core.labels import (
     labels_line,
     labels_of,
     read_labels,
+    speakable,
+    spoken,
 )
+from slackwater.core.plain_region import plain_region
 from slackwater.core.region import NOTHING, Box, Region, Side
 from slackwater.core.types import Position
 
@@ -91,3 +96,34 @@ def test_nobody_makes_labels_that_nobody_would_take() -> None:
     wide = Region(tuple(Box.of(Side("price", Interval(nth, nth + 0.5))) for nth in range(MOST_LABELLED + 1)))
     with pytest.raises(PlanningError, match="push fewer"):
         Labels("c", "t", 1, Position(0), ("price",), wide)
+
+
+def listed(many: int, length: int = 1) -> Region:
+    """So many boxes of two values each, no two of which can be told apart by their ends."""
+    pairs = [frozenset({"a" * length + str(nth), "z" * length + str(nth)}) for nth in range(many)]
+    return Region(tuple(Box.of(Side("make", Categories(pair))) for pair in pairs))
+
+
+@pytest.mark.parametrize(
+    ("region", "taken"),
+    [
+        (NOTHING, True),
+        (listed(100), True),
+        (listed(300), False),
+        (Region(tuple(Box.of(Side("price", Interval(nth, nth))) for nth in range(MOST_SPOKEN + 1))), False),
+        (Region((Box.of(Side("price", Categories(frozenset(range(MOST_WEIGHT))))),)), False),
+    ],
+    ids=["nothing", "few", "pairs", "boxes", "values"],
+)
+def test_a_client_speaks_of_what_nodes_take(region: Region, taken: bool) -> None:
+    assert speakable(region) == taken
+    if taken:
+        assert spoken(plain_region(region)) == region
+    else:
+        with pytest.raises(AlgebraError):
+            spoken(plain_region(region))
+
+
+def test_a_region_that_is_too_long_is_not_said() -> None:
+    assert speakable(listed(100, 1_000))
+    assert not speakable(listed(100, MOST_SAID // 200))

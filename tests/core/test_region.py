@@ -8,9 +8,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.core import EVERYTHING, NOTHING, AlgebraError, Box, Categories, Extent, Interval, Missing, Region, Side
+from slackwater.core import (
+    EVERYTHING,
+    NOTHING,
+    AlgebraError,
+    Box,
+    Categories,
+    Extent,
+    Interval,
+    Missing,
+    Region,
+    Side,
+    disjoint,
+)
 from slackwater.core import extent as algebra
 from slackwater.core.disjoint import check_disjoint
+from slackwater.core.finding import Finder
 from slackwater.core.region import MOST_BOXES, _swept
 from slackwater.core.types import Scalar
 
@@ -83,20 +96,81 @@ def test_extents_meet_where_they_have_something_in_common(column: str) -> None:
 def test_boxes_are_a_region_if_no_two_of_them_meet(some: list[Box]) -> None:
     apart = not any(a.intersect(b) for nth, a in enumerate(some) for b in some[nth + 1 :])
     with nullcontext() if apart else pytest.raises(AlgebraError, match="overlap"):
-        check_disjoint(some, 100)
+        check_disjoint(some, 100, 10_000)
 
 
 def test_telling_boxes_apart_takes_few_comparisons_or_is_refused() -> None:
     row = [Box.of(Side("x", Interval(k, k + 1, high_open=True)), Side("y", Interval(0, 9))) for k in range(2_000)]
-    check_disjoint(row, 2_000)
+    check_disjoint(row, 2_000, 20_000)
     # Hulls overlap along both columns, and only looking at each pair would tell.
     puzzle = [
         Box.of(Side("x", Categories(frozenset({-1 - k, 1 + k}))), Side("y", Categories(frozenset({-1 - k, 1 + k}))))
         for k in range(300)
     ]
-    check_disjoint(puzzle, 300 * 299 // 2)
+    check_disjoint(puzzle, 300 * 299 // 2, 10**9)
     with pytest.raises(AlgebraError, match="comparisons"):
-        check_disjoint(puzzle, 1_000)
+        check_disjoint(puzzle, 1_000, 10**9)
+
+
+def test_telling_boxes_apart_takes_no_longer_than_is_allowed() -> None:
+    """However few the pairs are: each of them may be a long list against a range."""
+    long_list = Box.of(Side("x", Categories(frozenset(range(0, 2_000, 2)))))
+    ranges = [Box.of(Side("x", Interval(4 * k + 0.5, 4 * k + 1.5))) for k in range(100)]
+    check_disjoint([long_list, *ranges], 100, 100 * (1_002 + 2))
+    with pytest.raises(AlgebraError, match="too long"):
+        check_disjoint([long_list, *ranges], 100, 100 * (1_002 + 2) - 1)
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["columns of their own", "the same columns"])
+def test_boxes_of_very_many_columns_are_sorted_side_by_side(own: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[object] = []
+
+    def hull(extent: Extent | None) -> tuple[algebra.Place, algebra.Place]:
+        looked.append(extent)
+        return algebra.hull(extent)
+
+    monkeypatch.setattr(disjoint, "hull", hull)
+    some = [
+        Box.of(*(Side(f"{box if own else 0} {side}", Interval(box, box)) for side in range(20))) for box in range(100)
+    ]
+    with pytest.raises(AlgebraError, match="comparisons") if own else nullcontext():
+        check_disjoint(some, 1_000, 100_000)
+    assert len(looked) <= 100 * 20 + 100, "once for each side, and once more along the column that is taken"
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.dictionaries(st.integers(0, 20), st.integers(0, 2), max_size=20), min_size=2, max_size=2))
+def test_boxes_of_many_sides_meet_as_those_of_few_do(some: list[dict[int, int]]) -> None:
+    a, b = (Box.of(*(Side(str(name), Interval(low, low + 1)) for name, low in one.items())) for one in some)
+    apart = any(abs(low - some[1][name]) > 1 for name, low in some[0].items() if name in some[1])
+    assert a.meets(b) == b.meets(a) == (not apart)
+
+
+@settings(max_examples=150, deadline=None)
+@given(regions)
+def test_a_row_is_found_in_its_box(region: Region) -> None:
+    finder = Finder(region)
+    for values in product(*POINTS.values()):
+        row = dict(zip(POINTS, values, strict=True))
+        inside = [box for box in region if box.contains(row.get)]
+        assert finder.find(row.get) == next(iter(inside), None)
+
+
+def test_a_row_is_not_looked_for_in_every_box(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[Box] = []
+    usual = Box.contains
+
+    def contains(box: Box, value_of: Callable[[str], Scalar | None]) -> bool:
+        looked.append(box)
+        return usual(box, value_of)
+
+    rows = Region(tuple(Box.of(Side("x", Interval(2 * k, 2 * k + 1)), Side("y", Interval(0, 9))) for k in range(500)))
+    finder = Finder(rows)
+    monkeypatch.setattr(Box, "contains", contains)
+    for x in (-1, 0, 1, 1.5, 600, 601.5, 999, 1_000, None):
+        looked.clear()
+        found = finder.find({"x": x, "y": 3}.get)
+        assert len(looked) == (found is not None), x
 
 
 @settings(max_examples=150, deadline=None)

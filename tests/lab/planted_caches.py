@@ -187,6 +187,15 @@ class GivenUpInVain(CachedTable):
         self.region = self.label
 
 
+class SameVersion(CachedTable):
+    """Rows have changed, and what was found before is given again."""
+
+    def _touch(self, key: Any) -> None:
+        version = self.version
+        super()._touch(key)
+        self.version = version
+
+
 class NoRoom(CachedTable):
     """Nothing is ever given up."""
 
@@ -209,5 +218,6 @@ PLANTED = (
     Planted("an answer goes back behind what was delivered", _client(GoesBack)),
     Planted("rows outside the new labels stay", _client(table=LeftBehind)),
     Planted("given-up regions are relied on", _client(table=GivenUpInVain)),
+    Planted("what was found before is given after rows have changed", _client(table=SameVersion)),
     Planted("a cache outgrows its room", _client(table=NoRoom)),
 )

@@ -18,6 +18,7 @@ IN_EVERY_WORLD = {
     "answered by both",
     "append",
     "failover",
+    "found before",
     "frame",
     "heartbeat",
     "labels",

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import json
 from collections import deque
 from types import SimpleNamespace
 from typing import Any
@@ -10,11 +11,15 @@ from unittest.mock import AsyncMock
 import pytest
 from tests.server.test_questions import Desk, between
 
+from slackwater.core.labels import CacheText
 from slackwater.core.plain_region import plain_region
-from slackwater.dissemination.messages import Counted, Report
+from slackwater.dissemination.messages import Counted, Report, Subscribe
 from slackwater.log import TableDropped
+from slackwater.planning.push_pull.region_map import RegionMap
 from slackwater.server import labelling
 from slackwater.server.labelling import Labelling, LabellingRules
+from slackwater.server.queries import Kept
+from slackwater.server.rest.caches import draw_cache, list_caches
 
 
 def planner(desk: Desk, **rules: Any) -> Labelling:
@@ -69,6 +74,41 @@ async def test_labels_that_are_the_best_still_are_looked_at_less_often(monkeypat
     assert [await questions_until_it_is_looked_at() for _ in range(6)] == [5, 10, 20, 40, 80, 80]
     better = True
     assert [await questions_until_it_is_looked_at() for _ in range(2)] == [80, 5]
+
+
+async def test_caches_are_shown_one_at_a_time_and_without_what_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There may be thousands of them, and whoever follows the log waits meanwhile."""
+    desk = Desk()
+    for number in range(5):
+        desk.say(Subscribe(10 + number, f"CACHE another-{number} OF items LIMIT 5"))
+    desk.grant()
+    one, drawn, turns = planner(desk), [], 0
+    assert len(one.caches()) == 6
+    usual = one.map
+
+    def drawing(kept: Kept, text: CacheText) -> RegionMap:
+        drawn.append((kept.number, turns))
+        return usual(kept, text)
+
+    monkeypatch.setattr(one, "map", drawing)
+    monkeypatch.setattr(one, "window", lambda _: pytest.fail("what changed is not shown"))
+    node: Any = SimpleNamespace(labelling=one, engine=desk.engine, sessions=SimpleNamespace(state=desk.state))
+    call: Any = SimpleNamespace(node=node, path=lambda _: str(desk.number))
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(others())
+    shown = json.loads(bytes((await list_caches(call)).body))["caches"]
+    task.cancel()
+    assert [cache["number"] for cache in shown] == [number for number, _ in drawn]
+    assert [turn for _, turn in drawn] == list(range(6)), "others had their turn between any two"
+    drawn.clear()
+    assert (await draw_cache(call)).media_type == "image/svg+xml"
+    assert [number for number, _ in drawn] == [desk.number], "one that is not asked for is not drawn"
 
 
 async def test_changes_of_a_table_that_was_dropped_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -439,6 +439,33 @@ def test_a_report_of_very_many_regions_is_not_looked_through() -> None:
     assert len(desk.state.questions.asked[desk.number].recent) == MOST_REPORTED
 
 
+def test_a_question_that_is_too_long_to_be_remembered_is_answered_and_counted() -> None:
+    desk = Desk()
+    assert desk.state is not None
+    long = Region((Box.of(Side("price", Categories(frozenset(float(nth) for nth in range(3, 2_000))))),))
+    (fact,) = desk.ask(long).facts
+    assert isinstance(fact, Reply)
+    assert keys(fact) == [3, 4, 5, 6, 7, 8]
+    asked = desk.state.questions.asked[desk.number]
+    assert (asked.pulled, asked.home, len(asked.recent)) == (1, 0, 0)
+    again = Desk()
+    assert again.state is not None
+    again.say(Report((Counted("items", plain_region(long), 5),)))
+    assert again.state.questions.asked[again.number].home == 5
+
+
+def test_the_regions_of_a_report_take_no_longer_to_look_at_than_one_of_a_question() -> None:
+    listed = Box.of(Side("price", Categories(frozenset(float(nth) for nth in range(400)))))
+    beside = (Box.of(Side("price", Interval(nth + 0.5, nth + 0.6))) for nth in range(60))
+    counted = Counted("items", plain_region(Region((listed, *beside))), 1)
+    for many, remembered in ((1, 1), (10, 10), (MOST_REPORTED, 0)):
+        desk = Desk()
+        assert desk.state is not None
+        desk.say(Report((counted,) * many))
+        asked = desk.state.questions.asked.get(desk.number)
+        assert (0 if asked is None else asked.home) == remembered
+
+
 def test_questions_of_one_session_take_turns_and_few_wait() -> None:
     desk = Desk(replace(WIDE, most_at_once=3, most_questions=7))
     assert desk.state is not None

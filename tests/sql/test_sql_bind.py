@@ -33,6 +33,7 @@ from slackwater.core import (
     TableSchema,
     Weight,
 )
+from slackwater.core.errors import NotSupported
 from slackwater.sql import Catalog, bind, parse, to_sql
 from slackwater.sql.durations import duration, write_duration
 
@@ -307,6 +308,22 @@ def test_aggregates_come_back(
 @given(st.integers(1, 366 * 86_400 * 10**6))
 def test_durations_come_back(length: int) -> None:
     assert duration(write_duration(length)) == length
+
+
+def test_what_falls_apart_into_too_many_boxes_can_be_asked_once() -> None:
+    """The evaluator can do it; nobody can keep it standing."""
+    columns = (Column("id", DataType.BIGINT, nullable=False), *(Column(f"c{k}", DataType.BIGINT) for k in range(9)))
+    catalog = Catalog(tables=(TableSchema("u", columns, key=("id",)),))
+    for condition in (
+        f"id IN ({', '.join(str(2 * number) for number in range(5_000))})",
+        " OR ".join(f"c{k} = {k}" for k in range(9)),
+    ):
+        query = one_shot(f"SELECT id FROM u WHERE {condition}", catalog)
+        assert (query.tables, query.selection) == (("u",), None)
+        with pytest.raises(NotSupported, match="split"):
+            bind(parse(f"SUBSCRIBE SELECT id FROM u WHERE {condition}"), catalog)
+    with pytest.raises(SqlError, match="no column"):
+        bind(parse("SELECT id FROM u WHERE nowhere = 1"), catalog)
 
 
 def test_stars_and_tables_have_a_limit() -> None:

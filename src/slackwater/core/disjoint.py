@@ -5,35 +5,62 @@ Design
     there do. How many pairs that are is counted for each column by sorting, before anything is compared, and the column
     with the fewest is taken. In one column the ranges of a region have none. Where even those are too many the boxes
     are refused, unseen: nobody waits for a stranger's puzzle.
+
+    A box that does not constrain a column meets all others there, which need not be looked at to be counted. So the
+    counting takes as long as sorting all sides of all boxes does, however many columns they name.
 """
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 
 from slackwater.core.errors import AlgebraError
 from slackwater.core.extent import Place, hull
 from slackwater.core.region import Box
 
 
-def check_disjoint(boxes: Sequence[Box], most_pairs: int) -> None:
-    """Refuse boxes of which two overlap, or that take more than `most_pairs` comparisons to tell."""
+def check_disjoint(boxes: Sequence[Box], most_pairs: int, most_work: int) -> None:
+    """Refuse boxes of which two overlap, or that take more than `most_pairs` comparisons to tell.
+
+    A comparison may look at all of both boxes, every value of a category; `most_work` is for all comparisons together.
+    """
     if len(boxes) < 2:
         return
-    best: tuple[int, list[Place], list[Place], list[Box]] | None = None
-    for column in {column for box in boxes for column in box.columns} or {""}:
-        in_order = sorted(
-            ((*hull(box.extent(column)), number) for number, box in enumerate(boxes)),
-            key=lambda one: (one[0], one[2]),
-        )
-        lows = [low for low, _, _ in in_order]
-        pairs = sum(bisect_right(lows, high) - place - 1 for place, (_, high, _) in enumerate(in_order))
-        if best is None or pairs < best[0]:
-            best = pairs, lows, [high for _, high, _ in in_order], [boxes[number] for _, _, number in in_order]
-    assert best is not None
-    pairs, lows, highs, sorted_boxes = best
+    column, pairs = telling_column(boxes)
     if pairs > most_pairs:
         raise AlgebraError(f"{len(boxes)} boxes take {pairs} comparisons to be told apart, more than {most_pairs}")
-    for place, box in enumerate(sorted_boxes):
-        for other in sorted_boxes[place + 1 : bisect_right(lows, highs[place])]:
-            if box.meets(other):
-                raise AlgebraError(f"boxes of one region overlap: {str(box)[:200]} and {str(other)[:200]}")
+    in_order = sorted(
+        ((*hull(box.extent(column)), number) for number, box in enumerate(boxes)), key=lambda one: (one[0], one[2])
+    )
+    lows = [low for low, _, _ in in_order]
+    ends = [bisect_right(lows, high) for _, high, _ in in_order]
+    weights = [boxes[number].weight for _, _, number in in_order]
+    before = [0, *accumulate(weights)]
+    work = sum((end - place - 1) * weights[place] + before[end] - before[place + 1] for place, end in enumerate(ends))
+    if work > most_work:
+        raise AlgebraError(f"{len(boxes)} boxes of many sides or values take too long to be told apart")
+    for place, (_, _, number) in enumerate(in_order):
+        box = boxes[number]
+        for _, _, other in in_order[place + 1 : ends[place]]:
+            if box.meets(boxes[other]):
+                raise AlgebraError(f"boxes of one region overlap: {str(box)[:200]} and {str(boxes[other])[:200]}")
+
+
+def telling_column(boxes: Sequence[Box]) -> tuple[str, int]:
+    """The column along which the fewest pairs of these boxes may meet, and how many that are."""
+    sides: dict[str, list[tuple[Place, Place]]] = {}
+    for box in boxes:
+        for side in box.sides:
+            sides.setdefault(side.column, []).append(hull(side.extent))
+    counted = {column: _pairs(some, len(boxes)) for column, some in sides.items()} or {"": _pairs((), len(boxes))}
+    column = min(counted, key=counted.__getitem__)
+    return column, counted[column]
+
+
+def _pairs(hulls: Sequence[tuple[Place, Place]], boxes: int) -> int:
+    """How many pairs of so many boxes may meet along a column that these hulls are in and the others are not."""
+    lows = sorted(low for low, _ in hulls)
+    # Of two whose hulls meet one begins not before the other, and not after its end.
+    meeting = sum(bisect_right(lows, high) for _, high in hulls) - len(hulls) * (len(hulls) + 1) // 2
+    others = boxes - len(hulls)
+    return meeting + others * len(hulls) + others * (others - 1) // 2

@@ -237,6 +237,11 @@ _BEYOND: Place = (4,)
 """Places of values begin with a boolean; these stand before and after all of them."""
 
 
+def place_of(value: Scalar | None) -> Place:
+    """Where a value of a column, or null, stands among the ends of hulls."""
+    return _NULL if value is None else order_of(value)
+
+
 def hull(extent: Extent | None) -> tuple[Place, Place]:
     """Between what a column may be, nulls after all values; None where it may be anything."""
     match extent:

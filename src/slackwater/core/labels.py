@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from slackwater.core.disjoint import check_disjoint
 from slackwater.core.errors import AlgebraError, PlanningError
 from slackwater.core.plain_region import plain_region, strange_region
 from slackwater.core.region import Region
@@ -27,6 +28,12 @@ MOST_SPOKEN = 512
 """Boxes of a region that a client speaks of; clients ask in another way for more."""
 MOST_WEIGHT = 16_384
 """Boxes, sides and values of categories of either."""
+MOST_SAID = 256 * 1024
+"""Bytes that a region takes in a message, if a client is to speak of it."""
+MOST_PAIRS = 20_000
+"""Pairs of boxes that are compared for a client: it is done while everybody else waits."""
+MOST_WORK = 1_000_000
+"""Boxes, sides and values of categories that are looked at for that."""
 
 
 def labellable(pushed: Region) -> bool:
@@ -36,7 +43,23 @@ def labellable(pushed: Region) -> bool:
 
 def label_of(plain: list[Any]) -> Region:
     """What is pushed, as somebody else wrote it; an AlgebraError where labels may not be that."""
-    return strange_region(plain, MOST_LABELLED, MOST_WEIGHT, MOST_LABELLED**2)
+    return strange_region(plain, MOST_LABELLED, MOST_WEIGHT, MOST_LABELLED**2, MOST_LABELLED * MOST_WEIGHT)
+
+
+def spoken(plain: list[Any], among: int = 1) -> Region:
+    """What a client speaks of, as one of so many regions of a message; an AlgebraError where it may not be that."""
+    return strange_region(plain, MOST_SPOKEN, MOST_WEIGHT, MOST_PAIRS, MOST_WORK // among)
+
+
+def speakable(region: Region) -> bool:
+    """Whether a client may speak of a region: nodes take no others, and a message that is too long ends a session."""
+    if len(region.boxes) > MOST_SPOKEN or region.weight > MOST_WEIGHT:
+        return False
+    try:
+        check_disjoint(region.boxes, MOST_PAIRS, MOST_WORK)
+    except AlgebraError:
+        return False
+    return len(msgspec.msgpack.encode(plain_region(region))) <= MOST_SAID
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ def region_of(plain: list[Any]) -> Region:
     return Region(tuple(Box(tuple(Side(name, extent_of(rest)) for name, *rest in box)) for box in plain))
 
 
-def strange_region(plain: list[Any], most_boxes: int, most_weight: int, most_pairs: int) -> Region:
+def strange_region(plain: list[Any], most_boxes: int, most_weight: int, most_pairs: int, most_work: int) -> Region:
     """The region that a stranger's lists were made of, if it is one and not too much to look at; else an AlgebraError.
 
     Boxes that overlap are no region: whoever counts or ships by them would see rows twice.
@@ -44,7 +44,7 @@ def strange_region(plain: list[Any], most_boxes: int, most_weight: int, most_pai
         raise AlgebraError(f"this is no region: {error}") from error
     if region.weight > most_weight:
         raise AlgebraError(f"a region of {region.weight} boxes, sides and values came, and {most_weight} are allowed")
-    check_disjoint(region.boxes, most_pairs)
+    check_disjoint(region.boxes, most_pairs, most_work)
     return region
 
 

@@ -29,6 +29,7 @@ MOST_BOXES = 4096
 
 MOST_COMPARED = 200_000
 """A difference that takes more comparisons of boxes than this is refused."""
+_FEW_SIDES = 8
 _PLAIN = 8
 """Boxes that are taken away one after the other, without being put in order first."""
 
@@ -73,6 +74,12 @@ class Box:
         """The columns this box constrains."""
         return tuple(side.column for side in self.sides)
 
+    @property
+    def weight(self) -> int:
+        """How much there is to look at: the box, its sides and every value of a category."""
+        values = sum(len(side.extent.values) for side in self.sides if isinstance(side.extent, Categories))
+        return 1 + len(self.sides) + values
+
     def extent(self, column: str) -> Extent | None:
         """What the column may be, or None where it may be anything."""
         for side in self.sides:
@@ -99,8 +106,10 @@ class Box:
 
     def meets(self, other: "Box") -> bool:
         """Whether anything lies in both boxes."""
+        # Of a box of many sides each is found at once, of one of few it is quicker to look through them.
+        known = {side.column: side.extent for side in self.sides} if len(self.sides) > _FEW_SIDES else None
         for side in other.sides:
-            own = self.extent(side.column)
+            own = self.extent(side.column) if known is None else known.get(side.column)
             if own is not None and not meets(own, side.extent):
                 return False
         return True
@@ -219,9 +228,7 @@ class Region:
     @property
     def weight(self) -> int:
         """How much there is to look at: its boxes, their sides and every value of a category."""
-        extents = [side.extent for box in self.boxes for side in box.sides]
-        values = sum(len(extent.values) for extent in extents if isinstance(extent, Categories))
-        return len(self.boxes) + len(extents) + values
+        return sum(box.weight for box in self.boxes)
 
     def __iter__(self) -> Iterator[Box]:
         return iter(self.boxes)

@@ -127,11 +127,7 @@ class Labelling:
 
     def window(self, kept: Kept) -> Window:
         """What a cache was asked, and what changed in its table, lately."""
-        asked = self._questions.asked.get(kept.number)
-        times: dict[Region, int] = {}
-        for region, many in [] if asked is None else asked.recent:
-            times[region] = times.get(region, 0) + many
-        questions = tuple(Asked(region, times=many) for region, many in times.items())
+        questions = self.asked(kept)
         columns = attributes(questions)
         changed: list[Changed] = []
         for changes in self._changes.get(kept.query.table, ()):
@@ -144,6 +140,14 @@ class Labelling:
                 was = dict(zip(columns, old, strict=True)) if had and has and old != new else None
                 changed.append(Changed(place, was))
         return Window(questions, tuple(changed))
+
+    def asked(self, kept: Kept) -> tuple[Asked, ...]:
+        """What a cache was asked lately, every region once."""
+        asked = self._questions.asked.get(kept.number)
+        times: dict[Region, int] = {}
+        for region, many in [] if asked is None else asked.recent:
+            times[region] = times.get(region, 0) + many
+        return tuple(Asked(region, times=many) for region, many in times.items())
 
     # Labels in the log.
 
@@ -173,21 +177,18 @@ class Labelling:
 
     # What can be told about it.
 
-    def maps(self) -> list[tuple[Kept, RegionMap]]:
-        """The map of every cache, in order of their numbers."""
-        return [
-            (kept, self.map(kept, text))
-            for kept, text in sorted(self._questions.caches(), key=lambda one: one[0].number)
-        ]
+    def caches(self) -> list[tuple[Kept, CacheText]]:
+        """Every cache, in order of their numbers."""
+        return sorted(self._questions.caches(), key=lambda one: one[0].number)
 
     def map(self, kept: Kept, text: CacheText) -> RegionMap:
         """The regions that are pushed to one cache."""
         assert isinstance(kept.query, Selection)
-        window = self.window(kept)
+        questions = self.asked(kept)
         pushed = kept.query.region
-        columns = tuple(dict.fromkeys(column for box in pushed for column in box.columns)) or attributes(window.asked)
+        columns = tuple(dict.fromkeys(column for box in pushed for column in box.columns)) or attributes(questions)
         rows = self._node.engine.select(text.table, pushed).num_rows
-        asked = tuple((one.region, one.times) for one in window.asked)
+        asked = tuple((one.region, one.times) for one in questions)
         return RegionMap(
             text.client, text.table, kept.epoch, int(kept.since or 0), columns, pushed, rows=rows, asked=asked
         )

@@ -18,8 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from slackwater.core.errors import AlgebraError, SlackwaterError
-from slackwater.core.labels import MOST_SPOKEN, MOST_WEIGHT, CacheText, cache_text, labellable
-from slackwater.core.plain_region import strange_region
+from slackwater.core.labels import MOST_PAIRS, MOST_WORK, CacheText, cache_text, labellable, spoken
 from slackwater.core.query import Selection
 from slackwater.core.region import NOTHING, Region
 from slackwater.dissemination.encoding import encode_rows
@@ -35,10 +34,6 @@ from slackwater.server.subscriptions import Subscriptions
 
 _report = logging.getLogger("slackwater.server")
 
-MOST_PAIRS = 20_000
-"""Pairs of boxes, of a region and of a label, that are compared: it is done while everybody else waits."""
-MOST_WORK = 1_000_000
-"""Values of categories that are looked at for that."""
 MOST_REPORTED = 64
 """Regions of one report that are looked at."""
 MOST_REMEMBERED = 5_000
@@ -106,13 +101,13 @@ class Questions:
 
     def report(self, session: Session, message: Report) -> None:
         """Remember what was answered elsewhere."""
-        for counted in message.counted[:MOST_REPORTED]:
+        looked_at = message.counted[:MOST_REPORTED]
+        for counted in looked_at:
             kept = self._cache(session, counted.table)
-            region = None if kept is None else self._region(counted.table, counted.region)
+            region = None if kept is None else self._region(counted.table, counted.region, len(looked_at))
             if kept is not None and region is not None:
                 times = min(counted.times, MOST_COUNTED)
-                self._note(kept, region, times)
-                self.asked[kept.number].home += times
+                self._note(kept, region, times).home += times
 
     def give_up(self, session: Session, message: GiveUp, now: int) -> None:
         """Push no more than the client has room for, once the log says so."""
@@ -158,8 +153,7 @@ class Questions:
             )
         kept = self._cache(session, ask.table)
         if kept is not None:
-            self._note(kept, region, 1)
-            self.asked[kept.number].pulled += 1
+            self._note(kept, region, 1).pulled += 1
         wanted, epoch = self.remainder(session, ask, region)
         try:
             schema = self._engine.schema(ask.table)
@@ -212,25 +206,26 @@ class Questions:
                 return kept
         return None
 
-    def _region(self, table: str, plain: WireRegion) -> Region | None:
-        """A region as a stranger wrote it; None where it is none of this table."""
+    def _region(self, table: str, plain: WireRegion, among: int = 1) -> Region | None:
+        """A region as a stranger wrote it, one of so many in a message; None where it is none of this table."""
         try:
-            region = strange_region(plain, MOST_SPOKEN, MOST_WEIGHT, MOST_PAIRS)
+            region = spoken(plain, among)
             check_query(Selection(table, (), region), self._engine.schema(table))
             return region
         except SlackwaterError:
             return None
 
-    def _note(self, kept: Kept, region: Region, times: int) -> None:
-        size = len(str(region))
-        if size > MOST_WRITTEN:
-            return
+    def _note(self, kept: Kept, region: Region, times: int) -> Asked:
+        """Remember a question, if it is not too long; returns all that is remembered of its cache."""
         asked = self.asked.get(kept.number)
         if asked is None:
             alive = {one.number for one in self._desk.queries}
             self.asked = {number: known for number, known in self.asked.items() if number in alive}
             self._given_up = {number: last for number, last in self._given_up.items() if number in alive}
             asked = self.asked[kept.number] = Asked()
+        size = len(str(region))
+        if size > MOST_WRITTEN:
+            return asked
         asked.recent.append((region, times))
         asked.sizes.append(size)
         asked.written += size
@@ -238,6 +233,7 @@ class Questions:
         while len(asked.recent) > MOST_REMEMBERED or asked.written > MOST_CHARACTERS:
             asked.recent.popleft()
             asked.written -= asked.sizes.popleft()
+        return asked
 
 
 def _comparable(a: Region, b: Region) -> bool:

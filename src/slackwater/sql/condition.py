@@ -86,7 +86,8 @@ class Condition:
         try:
             return normal(self._rows(node, True), self._names.table)
         except AlgebraError as error:
-            self._text.fail(str(error), node)
+            # It is no mistake: the evaluator of one-shot queries can do it.
+            self._text.refuse(str(error), node)
 
     def _rows(self, node: exp.Expr, truth: bool) -> Region:
         """T(node), or F(node) where `truth` is False."""

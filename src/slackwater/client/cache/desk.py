@@ -26,7 +26,7 @@ from slackwater.client.events import Answered, Questioned, Unanswerable, Withdra
 from slackwater.client.session import Session
 from slackwater.client.subscription import Subscription
 from slackwater.core.errors import SqlError
-from slackwater.core.labels import MOST_SPOKEN, CacheText
+from slackwater.core.labels import CacheText, speakable
 from slackwater.core.region import Region
 from slackwater.core.schema import Column, TableSchema
 from slackwater.core.types import DataType
@@ -145,10 +145,11 @@ class CacheDesk:
             return found
         if not self._fits(tables):
             self._forget_tables()
-        small = len(asked.region.boxes) <= MOST_SPOKEN and len(asked.query.text) <= _MOST_TEXT
-        if len(tables) == 1 and asked.rowwise and small and self._session.over is None:
+        live = len(tables) == 1 and asked.rowwise and self._session.over is None
+        if live and len(asked.query.text) <= _MOST_TEXT and speakable(asked.region):
             pulled = await self._ask(tables[0], asked.region, after)
-            if pulled is not None:
+            # What was understood of a table that is another one by now does not fit its rows.
+            if pulled is not None and self._needed.get(sql) is asked:
                 return Found.of(evaluated(asked, {tables[0]: pulled[1]})).answer(pulled[0])
             return None
         for table in tables:
@@ -277,6 +278,8 @@ class CacheDesk:
         assert own is not None
         copy = self._copies.get(own.ref)
         if copy is None:
+            # Those of caches that have ended are let go.
+            self._copies = {ref: one for ref, one in self._copies.items() if ref in self.state.held}
             copy = self._copies[own.ref] = Copy(own)
         return copy
 

@@ -23,7 +23,7 @@ from slackwater.client.events import Answered, Event, Instruction, Questioned, S
 from slackwater.client.held import Held
 from slackwater.client.state import ClientState, Phase
 from slackwater.core.errors import AlgebraError, ProtocolError
-from slackwater.core.labels import MOST_SPOKEN
+from slackwater.core.labels import label_of, speakable
 from slackwater.core.plain_region import plain_region
 from slackwater.core.region import NOTHING, Region
 from slackwater.dissemination.encoding import decode_rows, encode
@@ -197,7 +197,7 @@ class CacheState(ClientState):
                 self._tell(own, out)
             if not own.given_up.empty:
                 # What cannot be said is not kept.
-                kept = own.region if len(own.region.boxes) <= MOST_SPOKEN else NOTHING
+                kept = own.region if speakable(own.region) else NOTHING
                 out.append(Send(GiveUp(own.query, own.epoch, plain_region(kept))))
 
     def _tell(self, own: CachedTable, out: list[Instruction]) -> None:
@@ -215,9 +215,15 @@ class CacheState(ClientState):
         except ProtocolError as error:
             self._lost(str(error), out)
             return
-        if self.of_this_session(frame) and frame.base <= self.applied and not self._fits(frame, out):
-            self._lost("labels came for other rows than are held; all of them are asked for again", out)
-            return
+        if self.of_this_session(frame) and frame.base <= self.applied:
+            try:
+                self._check_labels(frame)
+            except AlgebraError as error:
+                self._lost(f"labels that cannot be used came: {error}", out)
+                return
+            if not self._fits(frame, out):
+                self._lost("labels came for other rows than are held; all of them are asked for again", out)
+                return
         super()._frame(frame, now, out)
         if self.phase is not Phase.OPEN or self.session != frame.session or self.applied != frame.sequence:
             return
@@ -233,6 +239,12 @@ class CacheState(ClientState):
 
     def _rows(self, reply: Reply) -> tuple[WireRow, ...]:
         return tuple(row for _, row in decode_rows(reply.rows, reply.digest, self.encoding))
+
+    def _check_labels(self, frame: Frame) -> None:
+        """Refuse labels before anything of their frame is applied."""
+        for fact in frame.facts:
+            if isinstance(fact, Subscribed) and isinstance(self.held.get(fact.ref), CachedTable):
+                label_of(fact.region or [])
 
     def _fits(self, frame: Frame, out: list[Instruction]) -> bool:
         """Whether what a frame says of labels fits the rows that are held; those that do not are forgotten."""

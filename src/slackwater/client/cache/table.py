@@ -15,6 +15,7 @@ from collections.abc import Iterable
 
 from slackwater.client.held import Held
 from slackwater.core.errors import AlgebraError, ProtocolError
+from slackwater.core.finding import Finder
 from slackwater.core.labels import CacheText, cache_text, label_of
 from slackwater.core.region import NOTHING, Box, Region
 from slackwater.core.schema import shape
@@ -43,6 +44,8 @@ class CachedTable(Held):
         self.hits: dict[Box, int] = {}
         """How often each pushed box was of use under these labels."""
         self._known: dict[Region, tuple[bool, tuple[Box, ...]]] = {}
+        self._finder = Finder(NOTHING)
+        """Of the boxes of the region."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -90,6 +93,7 @@ class CachedTable(Held):
     def apply_all(self, rows: Iterable[tuple[WireRow, WireRow]]) -> None:
         """These are the rows of the label, and there are no others."""
         self.given_up, self.region, self._known = NOTHING, self.label, {}
+        self._finder = Finder(self.region)
         super().apply_all(rows)
         self.stale = None
         self.version += 1
@@ -106,11 +110,9 @@ class CachedTable(Held):
             return False
         sizes = dict.fromkeys(self.region, 0)
         for row in rows.values():
-            look = dict(zip(self.columns, row, strict=True)).get
-            for box in sizes:
-                if box.contains(look):
-                    sizes[box] += 1
-                    break
+            box = self._box(row)
+            if box is not None:
+                sizes[box] += 1
         room, kept = limit, []
         for box in sorted(sizes, key=lambda box: -(self._worth(box) + 1) / (sizes[box] + 1)):
             if sizes[box] <= room:
@@ -152,6 +154,7 @@ class CachedTable(Held):
             self.region = self.label.subtract(self.given_up)
         except AlgebraError:
             self.given_up, self.region = self.label, NOTHING
+        self._finder = Finder(self.region)
         self._let_go([key for key, row in (self.rows or {}).items() if not self._holds(row)])
 
     def _let_go(self, keys: list[WireRow]) -> None:
@@ -160,7 +163,11 @@ class CachedTable(Held):
             self._touch(key)
 
     def _holds(self, row: WireRow) -> bool:
-        return self.region.contains(dict(zip(self.columns, row, strict=True)).get)
+        return self._box(row) is not None
+
+    def _box(self, row: WireRow) -> Box | None:
+        """The box of the region in which a row lies."""
+        return self._finder.find(dict(zip(self.columns, row, strict=True)).get)
 
     def _touch(self, key: WireRow) -> None:
         self.version += 1

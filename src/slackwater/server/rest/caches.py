@@ -1,12 +1,14 @@
 """The caches that clients keep: what is pushed to whom, as values and as pictures, and labels planned elsewhere."""
 
+import asyncio
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
 
 import msgspec
 from starlette.responses import Response
 
-from slackwater.core.errors import PlanningError
+from slackwater.core.errors import PlanningError, SlackwaterError
 from slackwater.core.labels import read_labels
 from slackwater.planning.push_pull.region_map import RegionMap
 from slackwater.server.queries import Kept
@@ -50,7 +52,7 @@ class CacheAnswer(msgspec.Struct, frozen=True):
 
 
 class CachesAnswer(msgspec.Struct, frozen=True):
-    """All caches, as of a position."""
+    """All caches; `as_of` is how far the node had come when it had looked at the last of them."""
 
     caches: list[CacheAnswer]
     as_of: int
@@ -65,17 +67,22 @@ class LabelsTaken(msgspec.Struct, frozen=True):
 
 
 async def list_caches(call: Call) -> Response:
-    """All caches."""
-    maps = call.node.labelling.maps()
-    return answered(CachesAnswer([_shown(call, kept, drawn) for kept, drawn in maps], int(call.node.engine.position)))
+    """All caches; there may be thousands, and others have their turn between them."""
+    labelling, shown = call.node.labelling, []
+    for kept, text in labelling.caches():
+        with suppress(SlackwaterError):  # its table was dropped meanwhile
+            shown.append(_shown(call, kept, labelling.map(kept, text)))
+        await asyncio.sleep(0)
+    return answered(CachesAnswer(shown, int(call.node.engine.position)))
 
 
 async def draw_cache(call: Call) -> Response:
     """One cache as a picture."""
     asked = call.path("cache")
-    for kept, drawn in call.node.labelling.maps():
+    labelling = call.node.labelling
+    for kept, text in labelling.caches():
         if str(kept.number) == asked:
-            return Response(drawn.svg(), media_type=SVG)
+            return Response(labelling.map(kept, text).svg(), media_type=SVG)
     raise missing(f"there is no cache {asked[:40]}")
 
 
