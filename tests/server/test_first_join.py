@@ -1,17 +1,37 @@
 """The first join of a node: whatever has to be compiled for it is compiled where nobody waits for it."""
 
+import asyncio
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.server.test_large_joins import ALL, OTHER
 
 from slackwater.core import HostKind, Position
+from slackwater.dissemination.encoding import Encoding, decode_from_node, encode
+from slackwater.dissemination.messages import (
+    VERSION,
+    Ack,
+    Fact,
+    Frame,
+    FromClient,
+    Open,
+    Refused,
+    Subscribe,
+    Subscribed,
+    Unsubscribe,
+)
+from slackwater.dissemination.transports import Limits
+from slackwater.dissemination.transports.memory import MemoryConnection, pair
+from slackwater.hosting import engine as hosting
 from slackwater.lab.workload import TABLE
 from slackwater.log import LocalLog, Record, Registered, TableDefined
 from slackwater.processing.queries import plain_query
 from slackwater.server import node as module
+from slackwater.server.access import Caller
 from slackwater.server.engine import NodeEngine
+from slackwater.server.live import Live
 from slackwater.server.node import Node, NodeSettings
 
 
@@ -81,3 +101,96 @@ def test_joins_that_stand_were_all_looked_at(tmp_path: Path, rehearsals: Rehears
     assert not again.engine._standing._unread
     assert not again.engine.host.joins._restored
     again.close()
+
+
+class SlowRehearsal:
+    """Takes as long as it is told to."""
+
+    def __init__(self) -> None:
+        self.begun, self.may_end = threading.Event(), threading.Event()
+
+    def __call__(self) -> None:
+        self.begun.set()
+        assert self.may_end.wait(60)
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not true():
+            await asyncio.sleep(0.005)
+
+
+async def told(client: MemoryConnection, enough: Callable[[list[Fact]], bool]) -> list[Fact]:
+    facts: list[Fact] = []
+    async with asyncio.timeout(20):
+        while not enough(facts):
+            message = decode_from_node(await client.receive(), Encoding.MESSAGEPACK)
+            facts += message.facts if isinstance(message, Frame) else ()
+    return facts
+
+
+async def test_a_connection_is_heard_while_its_first_join_is_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = SlowRehearsal()
+    monkeypatch.setattr(hosting, "rehearse", slow)
+    with LocalLog(tmp_path / "node" / "log") as log:
+        log.append([TableDefined(TABLE), TableDefined(OTHER)])
+    node = Node(NodeSettings(tmp_path / "node"))
+    node.start(lambda: None)
+    ours, client = pair(Limits())
+    serving = asyncio.create_task(Live(node).serve(ours, Caller(), Encoding.MESSAGEPACK, node.sessions))
+
+    def say(*messages: FromClient) -> None:
+        for message in messages:
+            client.send(encode(message, Encoding.MESSAGEPACK))
+
+    try:
+        say(Open(VERSION, 0, 5), Subscribe(1, ALL))
+        await until(slow.begun.is_set)
+        [session] = node.sessions.state.sessions.values()
+        # What is asked after it waits its turn; that the client is there is heard at once.
+        say(Unsubscribe(1), Subscribe(2, "SUBSCRIBE SELECT id FROM items"), Ack(0, 777), Ack(0, 778))
+        await until(lambda: session.heard == 778)
+        assert not session.subscriptions
+        slow.may_end.set()
+        facts = await told(client, lambda facts: any(isinstance(one, Subscribed) for one in facts))
+        [subscribed] = [one for one in facts if isinstance(one, Subscribed)]
+        assert subscribed.ref == 2
+        assert [one.ref for one in facts if isinstance(one, Refused)] == [1]
+        assert list(session.subscriptions) == [2]
+        # Afterwards nothing waits any more.
+        say(Ack(session.sequence, 779), Unsubscribe(2))
+        await until(lambda: not session.subscriptions)
+        await client.close()
+        await serving
+        assert not node.sessions.state.sessions
+    finally:
+        slow.may_end.set()
+        serving.cancel()
+        await node.stop()
+
+
+async def test_what_was_asked_before_the_end_of_a_connection_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = SlowRehearsal()
+    monkeypatch.setattr(hosting, "rehearse", slow)
+    with LocalLog(tmp_path / "node" / "log") as log:
+        log.append([TableDefined(TABLE), TableDefined(OTHER)])
+    node = Node(NodeSettings(tmp_path / "node"))
+    node.start(lambda: None)
+    ours, client = pair(Limits())
+    serving = asyncio.create_task(Live(node).serve(ours, Caller(), Encoding.MESSAGEPACK, node.sessions))
+    try:
+        for message in (Open(VERSION, 0, 5), Subscribe(1, ALL.replace("SUBSCRIBE", "SUBSCRIBE pairs AS"))):
+            client.send(encode(message, Encoding.MESSAGEPACK))
+        await until(slow.begun.is_set)
+        await client.close()
+        slow.may_end.set()
+        await serving
+        await until(lambda: node.engine.named("pairs") is not None)
+    finally:
+        slow.may_end.set()
+        serving.cancel()
+        await node.stop()

@@ -21,7 +21,7 @@ A message says what was expected, what came and what to do about it.
     ├── PlanningError            a query or a plan that cannot be, or a stored model that does not fit
     │   └── Infeasible           no bound that was asked can be kept; says the tightest that can
     ├── MatchingError            standing joins, or rows for them, that a matcher cannot take
-    ├── AnswerTooLarge           a standing join with more pairs of rows than are kept
+    ├── AnswerTooLarge           a standing join with more pairs of rows than are kept, or than can be looked at
     └── MissingPart              an extra or a program that is not installed
 
 Rooms that talk to others add branches of their own: `TransportError` in `dissemination.transports`, what a server
@@ -119,7 +119,7 @@ class MatchingError(SlackwaterError):
 
 
 class AnswerTooLarge(SlackwaterError):
-    """A standing join with more pairs of rows than are kept."""
+    """A standing join with more pairs of rows than are kept, or than can be looked at in one step."""
 
 
 class StoreError(SlackwaterError):

@@ -172,18 +172,24 @@ def walk(
     other_highs: Floats,
     other: Floats,
     every: bool,
-    pair: int,
+    most_steps: int,
+    steps: Integers,
     out_pairs: Integers,
     out_partners: Integers,
-) -> tuple[int, int]:
-    """The partners of pairs of row and query, from pair number `pair` on: all, or with `every` false the first of each.
+) -> tuple[int, int, bool]:
+    """The partners of pairs of row and query: all, or with `every` false the first of each.
 
-    Writes the pair and the slot of the partner; returns the pair at which the room ended (or all ended) and how much
-    was written before it.
+    A pair is a step, and so is every row across that is looked at. Writes the pair and the slot of the partner, and how
+    many steps each pair took; returns the pair at which the room or the steps ended (or all ended), how much was
+    written before it, and whether it was the steps.
     """
-    used = 0
-    for k in range(pair, len(pair_rows)):
-        row, query, begin = pair_rows[k], pair_queries[k], used
+    used, left = 0, most_steps
+    for k in range(len(pair_rows)):
+        row, query, begin, first = pair_rows[k], pair_queries[k], used, left
+        left -= 1
+        steps[k] = 1
+        if left < 0:
+            return k, begin, True
         if not inside(own, row, own_lows, own_highs, query, 0):
             continue
         join = own_join[row]
@@ -202,17 +208,22 @@ def walk(
                     break
             elif value != join or packed.second[block, offset] > other_highs[query, 0]:
                 break
+            left -= 1
+            if left < 0:
+                steps[k] = first + 1
+                return k, begin, True
             slot = packed.slots[block, offset]
             if inside(other, slot, other_lows, other_highs, query, 0):
                 if used == len(out_pairs):
-                    return k, begin
+                    return k, begin, False
                 out_pairs[used] = k
                 out_partners[used] = slot
                 used += 1
                 if not every:
                     break
             offset += 1
-    return len(pair_rows), used
+        steps[k] = first - left
+    return len(pair_rows), used, False
 
 
 @compiled

@@ -156,6 +156,8 @@ class Notifications:
     rows: Sequence[Rows] = field(default=())
     anew: tuple[int, ...] = ()
     """Queries whose answers changed in more places than can be told: whoever listens needs the whole answer."""
+    halted: tuple[int, ...] = ()
+    """Queries of which nothing more is said until they are woken, because following them takes too long."""
 
     def __len__(self) -> int:
         return (0 if self.values is None else len(self.values)) + sum(len(rows) for rows in self.rows)

@@ -212,6 +212,10 @@ class Host:
             self._checked(query)
             self.joins.check_size(query, self._tables)
 
+    def wake(self, number: int) -> None:
+        """Follow a query again that was halted; refused while it would be again."""
+        self.joins.wake(number, self._tables)
+
     def select(self, table: str, region: Region) -> pa.RecordBatch:
         """The rows of a table that lie in a region now."""
         latest = self.latest(table)
@@ -279,7 +283,7 @@ class Host:
         tables = [LatestTable.restore(table) for table in parts["tables"]]
         for operator, (_, own) in zip(self._operators, parts["operators"], strict=True):
             operator.restore(own)
-        self.joins = StandingJoins(self.joins.most_results)
+        self.joins = StandingJoins(self.joins.most_results, self.joins.most_steps)
         if "joins" in parts:
             self.joins.restore(parts["joins"])
         self._tables = {table.schema.name: table for table in tables}
@@ -297,4 +301,5 @@ def merged(said: Sequence[Notifications], position: Position) -> Notifications:
     """What several operators say, as one; values in order of their queries."""
     rows = tuple(part for one in said for part in one.rows if len(part))
     anew = tuple(sorted(number for one in said for number in one.anew))
-    return Notifications(position, gathered(one.values for one in said), rows, anew)
+    halted = tuple(sorted(number for one in said for number in one.halted))
+    return Notifications(position, gathered(one.values for one in said), rows, anew, halted)

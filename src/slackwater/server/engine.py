@@ -25,6 +25,8 @@ from slackwater.server.events import (
 
 MOST_RESULTS = 2_000_000
 """Of joins of one shape in one step, before whole answers are told instead of changes."""
+MOST_STEPS = 50_000_000
+"""Pairs of rows that are looked at for all joins in one step, before those that take most are suspended."""
 _OUTGROWN = "the table has got another column; the cache is filled again with it"
 
 
@@ -33,7 +35,7 @@ class NodeEngine(QueryEngine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.host.joins.most_results = MOST_RESULTS
+        self.host.joins.most_results, self.host.joins.most_steps = MOST_RESULTS, MOST_STEPS
         self.notified: Counter[int] = Counter()
         """Notifications of each query since this process began."""
         self.notifications = 0
@@ -54,6 +56,11 @@ class NodeEngine(QueryEngine):
         """All that has been said of a query that is registered."""
         self.host.check_size(self.query(number))
         return self.host.answer(number)
+
+    def look(self, number: int) -> None:
+        """See whether a query that grew too large can be followed and answered again, and follow it then."""
+        self.host.check_size(self.query(number))
+        self.host.wake(number)
 
     def select(self, table: str, region: Region) -> pa.RecordBatch:
         """The rows of a table that lie in a region."""
@@ -79,7 +86,7 @@ class NodeEngine(QueryEngine):
         for step in self.steps(entries):
             self._count(step)
             *others, applied = events_of(step)
-            yield [*others, *self._outgrown(step), applied]
+            yield [*others, *self._outgrown(step), *self._halted(step.notifications.halted), applied]
 
     def forget_counts(self) -> None:
         """Count from here: what was replayed was told to nobody."""
@@ -91,7 +98,12 @@ class NodeEngine(QueryEngine):
         kept = self.kept()
         narrow = tuple(one.number for one, query in kept if self._narrow(one, query))
         events: list[Event] = [_registered(one, query) for one, query in kept]
-        return [*events, QueriesSuspended(narrow, _OUTGROWN)] if narrow else events
+        if narrow:
+            events.append(QueriesSuspended(narrow, _OUTGROWN))
+        return [*events, *self._halted(self.host.joins.halted)]
+
+    def _halted(self, numbers: Iterable[int]) -> list[Event]:
+        return [QueriesSuspended((number,), self.host.joins.halted[number], outgrown=True) for number in numbers]
 
     def _outgrown(self, step: Step) -> list[Event]:
         """Caches lack a column that their table has got: nobody is to rely on them until they have other labels."""

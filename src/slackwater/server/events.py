@@ -125,6 +125,8 @@ class QueriesSuspended:
 
     numbers: tuple[int, ...]
     why: str
+    outgrown: bool = False
+    """Whether they take too much: then the engine is asked now and then to `look` at them, and nobody resumes them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +220,10 @@ class Engine(Protocol):
 
     def answer(self, number: int) -> Answer:
         """All that has been said of a query that is registered."""
+        ...
+
+    def look(self, number: int) -> None:
+        """Refuse, as `AnswerTooLarge`, a query that takes too much still; else it can be answered again."""
         ...
 
     def select(self, table: str, region: Region) -> pa.RecordBatch:

@@ -117,6 +117,10 @@ class NodeLane:
         """All that has been said of a query that is registered."""
         return self._engine.answer(number)
 
+    def look(self, number: int) -> None:
+        """Refuse a query that takes too much still."""
+        self._engine.look(number)
+
     def select(self, table: str, region: Region) -> pa.RecordBatch:
         """The rows of a table that lie in a region."""
         return self._engine.select(table, region)
@@ -161,6 +165,9 @@ class ReplicaLane:
     def answer(self, number: int) -> Answer:
         """All that has been said of a query that is registered."""
         return self.replica.answer(number)
+
+    def look(self, number: int) -> None:
+        """There is nothing to refuse: what the host has said is there."""
 
     def select(self, table: str, region: Region) -> pa.RecordBatch:
         """Rows are asked for in the lane of the node."""

@@ -2,17 +2,23 @@
 
 One connection has one task, the one that reads. What is to be sent is put into its bounded buffer at once by whoever
 has it (`dissemination.transports`), so nothing here waits for a slow reader.
+
+Reading a statement can take long, the first join of a machine longer than a client may be silent. It is read on a
+thread, and until it is known whatever the client says after it waits its turn (`_Statements`), but for
+acknowledgements: those say that the client is there.
 """
 
 import asyncio
+from collections import deque
+from collections.abc import Callable
 from http import HTTPStatus
 
 from starlette.websockets import WebSocket
 
 from slackwater.core.errors import ProtocolError
 from slackwater.dissemination.encoding import Encoding, decode_from_client
-from slackwater.dissemination.messages import Subscribe
-from slackwater.dissemination.transports import Carried, Closed, Connection, How, Limits
+from slackwater.dissemination.messages import Ack, FromClient, Subscribe
+from slackwater.dissemination.transports import Carried, Closed, Connection, Limits
 from slackwater.dissemination.transports.asgi import AsgiSocket
 from slackwater.dissemination.transports.socket import WebSocketConnection
 from slackwater.server.access import Caller, caller
@@ -26,6 +32,57 @@ from slackwater.server.writing import Busy
 SUBPROTOCOLS = {"slackwater.msgpack": Encoding.MESSAGEPACK, "slackwater.json": Encoding.JSON}
 _GRACE = 2.0
 """Seconds that a peer has to take what was sent before a connection is dropped."""
+
+_MOST_WAITING, _MOST_BYTES = 4_096, 1 << 20
+"""Messages of one connection that wait for a statement, and their bytes; beyond that it is not read on."""
+
+
+class _Statements:
+    """The messages of one connection, handed on in order; a statement is read first, while others wait behind it."""
+
+    def __init__(self, read: Callable[[str], None], hand_on: Callable[[FromClient], None]) -> None:
+        self._read = read
+        self._hand_on = hand_on
+        self._waiting: deque[tuple[FromClient, int]] = deque()
+        self._bytes = 0
+        self._reading: asyncio.Task[None] | None = None
+
+    async def take(self, message: FromClient, size: int) -> None:
+        """Hand a message on when its turn comes; returns before that unless too much waits."""
+        if self._reading is not None and self._reading.done():
+            await self.settled()
+        if isinstance(message, Ack):
+            self._hand_on(message)
+            return
+        if len(self._waiting) >= _MOST_WAITING or self._bytes >= _MOST_BYTES:
+            await self.settled()
+        if self._reading is None and not isinstance(message, Subscribe):
+            self._hand_on(message)
+            return
+        self._waiting.append((message, size))
+        self._bytes += size
+        if self._reading is None:
+            self._reading = asyncio.get_running_loop().create_task(self._in_turn())
+
+    async def settled(self) -> None:
+        """Wait until nothing waits."""
+        if self._reading is not None:
+            await self._reading
+            self._reading = None
+
+    def stop(self) -> None:
+        """Hand nothing more on."""
+        if self._reading is not None:
+            self._reading.cancel()
+
+    async def _in_turn(self) -> None:
+        while self._waiting:
+            message, size = self._waiting[0]
+            if isinstance(message, Subscribe):
+                await asyncio.to_thread(self._read, message.sql)
+            self._waiting.popleft()
+            self._bytes -= size
+            self._hand_on(message)
 
 
 class _Port:
@@ -107,26 +164,29 @@ class Live:
 
     async def _read(self, connection: Connection, sessions: Sessions, number: int, encoding: Encoding) -> None:
         wanted = bytes if encoding is Encoding.MESSAGEPACK else str
+        statements = _Statements(self._node.engine.read, lambda message: sessions.received(number, message))
+        why = None
         try:
             while True:
                 data = await connection.receive()
                 if not isinstance(data, wanted):
-                    sessions.farewell(
-                        number, f"this connection speaks {encoding.value}: send {_KINDS[encoding]}", again=False
-                    )
-                    return
+                    why = f"this connection speaks {encoding.value}: send {_KINDS[encoding]}"
+                    break
                 try:
                     message = decode_from_client(data, encoding)
                 except ProtocolError as error:
-                    sessions.farewell(number, str(error)[:500], again=False)
-                    return
-                if isinstance(message, Subscribe):
-                    # Reading a statement can take long; here nobody else waits for it, and then it is known.
-                    await asyncio.to_thread(self._node.engine.read, message.sql)
-                sessions.received(number, message)
-        except Closed as closed:
-            if closed.ended.how is How.TOO_LARGE:
-                return
+                    why = str(error)[:500]
+                    break
+                await statements.take(message, len(data))
+        except Closed:
+            pass
+        except BaseException:
+            statements.stop()
+            raise
+        # What came before the end has its turn before it.
+        await statements.settled()
+        if why is not None:
+            sessions.farewell(number, why, again=False)
 
 
 _KINDS = {Encoding.MESSAGEPACK: "binary messages", Encoding.JSON: "text"}

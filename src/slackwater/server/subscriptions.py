@@ -79,7 +79,7 @@ class Subscriptions:
         self._owned: Counter[str] = Counter()
         """How many queries each owner has registered."""
         self._outgrown: dict[int, str] = {}
-        """Queries that were suspended because their answers are too large, and what was said of it."""
+        """Queries that were suspended because their answers, or following them, take too much; and what was said."""
         self._looking = False
         """Whether somebody will look whether they are so still."""
         self.send_away: Callable[[Session, str, int], None] = lambda session, why, now: None
@@ -180,6 +180,11 @@ class Subscriptions:
         """Queries cannot be relied on for now: whoever listens is told, and whoever comes."""
         for number in event.numbers:
             kept = self.queries.get(number)
+            if event.outgrown and kept is not None:
+                self._outgrown[number] = event.why
+                if kept.suspended is not None:
+                    # Whoever said so will resume it; see there.
+                    continue
             if kept is not None and kept.suspended != event.why:
                 kept.suspended = event.why
                 self._each(kept, Suspended(number, kept.epoch, event.why))
@@ -189,6 +194,10 @@ class Subscriptions:
         for number in event.numbers:
             kept = self.queries.get(number)
             if kept is None or kept.suspended is None:
+                continue
+            if number in self._outgrown:
+                # It was suspended for two reasons, and one is left.
+                self.suspend(QueriesSuspended((number,), self._outgrown[number]))
                 continue
             kept.suspended = None
             if kept.since is None:
@@ -263,15 +272,19 @@ class Subscriptions:
             self._timers.at(now + self._rules.heartbeat, self._look)
 
     def _look(self, now: int) -> None:
-        """Resume a query whose answer was too large, if it no longer is. One at a time: looking takes a while."""
+        """Resume a query that took too much, if it no longer does. One at a time: looking takes a while."""
         if not self.in_step:
             number, why = next(iter(self._outgrown.items()))
             del self._outgrown[number]
             kept = self.queries.get(number)
-            if kept is not None and kept.suspended == why:
+            if kept is not None:
                 try:
-                    self._engine.answer(number)
-                    self.resume(QueriesResumed((number,)))
+                    self._engine.look(number)
+                    # What changed meanwhile may not have been followed.
+                    kept.recent.forget(self.position)
+                    kept.snapshots.clear()
+                    if kept.suspended == why:
+                        self.resume(QueriesResumed((number,)))
                 except AnswerTooLarge:
                     self._outgrown[number] = why
         self._looking = bool(self._outgrown)

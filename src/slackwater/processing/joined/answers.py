@@ -43,7 +43,7 @@ class _Side:
         if not ranges:
             return self.places, self.join
         fits: Flags = np.ones(len(self.places), np.bool_)
-        for column, (low, high) in zip(self.attributes.T, ranges, strict=True):
+        for column, (low, high) in zip(self.attributes.T, ranges, strict=False):
             fits &= (low <= column) & (column <= high)
         return self.places[fits], self.join[fits]
 
@@ -73,6 +73,28 @@ class Answers:
                 f"the answer of this join has about {pairs:,} pairs of rows, and at most {most:,} are kept; "
                 f"ask for fewer with WHERE, or with a narrower range"
             )
+
+    def steps(self, query: Join, left: Latest, right: Latest, rows: int) -> int:
+        """How many pairs of rows a matcher looks at for a join when so many rows of either side change, about."""
+        shape, ranges = lowered(query)
+        if ranges is None:
+            return 0
+        steps = 0.0
+        # Across, a matcher searches by what is compared, and of an equality by the first range; it looks at the rest.
+        searched = 0 if shape.band else 1
+        for side in JoinSide:
+            chosen = {
+                one: self._sides(shape, left, right)[one].chosen(
+                    ranges.of(one) if one is side else ranges.of(one)[:searched]
+                )
+                for one in JoinSide
+            }
+            ours, theirs = (chosen[one][1] for one in JoinSide)
+            starts, ends = _reach(ours, theirs, ranges.band) if shape.band else _equal(ours, theirs)
+            there = max((left, right)[side].rows.num_rows, 1)
+            # Each as it was and as it is.
+            steps += 2 * float((ends - starts).sum()) * min(1.0, rows / there)
+        return int(steps)
 
     def forget(self, shape: FamilyShape) -> None:
         """Remember nothing of what this shape sees."""

@@ -24,7 +24,16 @@ from slackwater.processing.base import Changes, Flags, Integers, Latest
 from slackwater.processing.joined.lowering import FamilyShape, Ranges
 from slackwater.processing.joined.partners import KeyNumbers, partners
 from slackwater.processing.joined.spreading import LineCuts, OwnRows
-from slackwater.processing.matching import BandHotspot, HotspotTracker, JoinRows, Joins, JoinSide, Route, SelectRouter
+from slackwater.processing.matching import (
+    BandHotspot,
+    HotspotTracker,
+    JoinRows,
+    Joins,
+    JoinSide,
+    Labour,
+    Route,
+    SelectRouter,
+)
 from slackwater.processing.regions import Sheet
 
 MOST_MOMENTS = 256
@@ -74,8 +83,12 @@ class Family:
         self._loaded, self._numbered = False, 0
         self._numbers: set[int] = set()
         self._waiting: dict[int, Ranges] = {}
+        self._halted: set[int] = set()
+        """Queries that are not matched."""
         self.crowded: set[int] = set()
         """Queries of whose results with the last changes not all were told."""
+        self.steps = 0
+        """Steps that the last changes took (`matching.limited`)."""
         self.asked = 0
         """Rows that were matched since the family was founded, as they were and as they are."""
         self.met = 0
@@ -93,8 +106,15 @@ class Family:
     def remove(self, number: int) -> None:
         """Forget a join."""
         self._numbers.remove(number)
-        if self._waiting.pop(number, None) is None:
+        if number in self._halted:
+            self._halted.remove(number)
+        elif self._waiting.pop(number, None) is None:
             self.matcher.remove(np.array([number], np.int64))
+
+    def wake(self, number: int, ranges: Ranges) -> None:
+        """Match a join again that was halted."""
+        self._halted.remove(number)
+        self._waiting[number] = ranges
 
     def apply(
         self,
@@ -102,11 +122,15 @@ class Family:
         tables: Mapping[str, Latest],
         position: Position,
         most: int | None = None,
+        labour: Labour | None = None,
     ) -> tuple[Pairs, Pairs]:
         """Take changes of one or both tables in: the results with changed rows as they were, and as they are.
 
-        Where rows of one side have more than `most` results, those of some queries are left out, see `crowded`.
+        Where rows of one side have more than `most` results, those of some queries are left out, see `crowded`. Queries
+        that take more steps than `labour` has are named there: they are halted, that is, not matched until they are
+        woken, and what was found of them is not all.
         """
+        labour = labour or Labour(None)
         self.crowded.clear()
         self.settle()
         if len(self._keys) > 2 * self._numbered + _SPARE_KEYS:
@@ -119,12 +143,15 @@ class Family:
             self._numbered = len(self._keys)
         old = {side: self._rows(side, one.before, one.slots, one.had) for side, one in changes.items()}
         new = {side: self._rows(side, one.after, one.slots, one.has) for side, one in changes.items()}
-        were = self._results(old, most)
+        were = self._results(old, most, labour)
         for side, rows in old.items():
             self.matcher.delete(side, rows.ids)
         for side, rows in new.items():
             self.matcher.insert(side, rows)
-        are = self._results(new, most)
+        are = self._results(new, most, labour)
+        self.steps = labour.steps
+        self._halted.update(labour.left_out)
+        self.crowded -= self._halted
         self._note(position)
         return were, are
 
@@ -193,13 +220,13 @@ class Family:
         self._loaded = True
         self.met = met
 
-    def _results(self, asked: Mapping[JoinSide, JoinRows], most: int | None) -> Pairs:
+    def _results(self, asked: Mapping[JoinSide, JoinRows], most: int | None, labour: Labour) -> Pairs:
         queries, pairs = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for side, rows in asked.items():
             self.asked += len(rows)
             # Of ranges near the ends of DOUBLE a route's estimated cost may be no number; the results are the same.
             with np.errstate(all="ignore"):
-                found, crowded = self.matcher.most_results(side, rows, most)
+                found, crowded = self.matcher.most_results(side, rows, most, labour)
             self.crowded.update(crowded.tolist())
             own = rows.ids[found.rows]
             left, right = (own, found.partners) if side is JoinSide.LEFT else (found.partners, own)

@@ -24,6 +24,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from slackwater.core.errors import AnswerTooLarge
 from slackwater.core.joined import joined_name, joined_schema
 from slackwater.core.query import Join, StandingQuery
 from slackwater.core.types import Position
@@ -46,11 +47,15 @@ from slackwater.processing.joined.lowering import FamilyShape, Range, lowered
 from slackwater.processing.joined.spreading import Line, Part, line_of, line_of_query
 from slackwater.processing.joined.surveying import Surveyed, some_of, survey
 from slackwater.processing.matching.base import JoinSide
+from slackwater.processing.matching.limited import Labour
 from slackwater.processing.queries import plain_query, query_of
 from slackwater.processing.regions import Sheet
 
 STAYS = 2
 """Of a shard: the pair is in the answer; it was before and shows nothing new, if another shard says that it left."""
+
+_STEP_ROWS = 8_192
+"""Rows of a step by which a join that was halted is measured."""
 
 _Which = tuple[FamilyShape, bool]
 """A family: its shape, and whether it has a shard's rows or all."""
@@ -65,10 +70,14 @@ class StandingJoins:
     most_shapes: ClassVar[int] = 256
     """Shapes of all joins that strangers may ask for: each has the rows of both its tables in an index of its own."""
 
-    def __init__(self, most_results: int | None = None) -> None:
+    def __init__(self, most_results: int | None = None, most_steps: int | None = None) -> None:
         self.most_results = most_results
         """Results that rows of one table may give the joins of one shape in one step; all of them are in memory at
         once. Beyond that, some joins are to be told *anew*, see `base.Notifications`."""
+        self.most_steps = most_steps
+        """Steps (`matching.limited`) that all joins may take in one step of the log. Beyond that, some are *halted*."""
+        self.halted: dict[int, str] = {}
+        """Joins that are not matched, and why, until they are woken; whole answers are found of them as of others."""
         self._queries: dict[int, Join] = {}
         self._changed: dict[int, Position] = {}
         self._shapes: dict[int, _Which] = {}
@@ -110,6 +119,7 @@ class StandingJoins:
         del self._changed[number]
         self._restored.pop(number, None)
         self._guests.discard(number)
+        self.halted.pop(number, None)
         which = self._shapes.pop(number, None)
         if which is not None:
             family = self._families[which]
@@ -124,25 +134,38 @@ class StandingJoins:
         by_table = {one.table: one for one in changes if len(one)}
         found: dict[tuple[str, str], list[tuple[Pairs, Pairs]]] = {}
         crowded: list[int] = []
-        for (shape, _), family in self._families.items():
+        halted: list[int] = []
+        concerned = [
+            (shape, family)
+            for (shape, _), family in self._families.items()
+            if shape.left in by_table or shape.right in by_table
+        ]
+        # Those that took least last time come first: what one shape does not need is for those after it.
+        concerned.sort(key=lambda one: one[1].steps)
+        left_over = self.most_steps
+        for nth, (shape, family) in enumerate(concerned):
             own = {side: by_table[shape.table(side)] for side in JoinSide if shape.table(side) in by_table}
-            if own:
-                met, asked = family.met, family.asked
-                results = family.apply(own, tables, position, self.most_results)
-                found.setdefault((shape.left, shape.right), []).append(results)
-                crowded += family.crowded
-                self.met += family.met - met
-                self.had += family.asked - asked
+            labour = Labour(None if left_over is None else left_over // (len(concerned) - nth))
+            met, asked = family.met, family.asked
+            results = family.apply(own, tables, position, self.most_results, labour)
+            found.setdefault((shape.left, shape.right), []).append(results)
+            crowded += family.crowded
+            self.halted.update((number, _why(steps, labour)) for number, steps in labour.left_out.items())
+            halted += labour.left_out
+            left_over = None if left_over is None else max(left_over - labour.steps, 0)
+            self.met += family.met - met
+            self.had += family.asked - asked
         crowded.sort()
-        self._changed.update(dict.fromkeys(crowded, position))
+        without = sorted((*crowded, *halted))
+        self._changed.update(dict.fromkeys(without, position))
         said = []
         for (left, right), parts in sorted(found.items()):
-            if crowded:
-                parts = [(_without(old, crowded), _without(new, crowded)) for old, new in parts]
+            if without:
+                parts = [(_without(old, without), _without(new, without)) for old, new in parts]
             rows = self._said(by_table, tables[left], tables[right], parts, position)
             if rows is not None:
                 said.append(rows)
-        return Notifications(position, rows=tuple(said), anew=tuple(crowded))
+        return Notifications(position, rows=tuple(said), anew=tuple(crowded), halted=tuple(sorted(halted)))
 
     def answer(self, number: int, tables: Mapping[str, Latest]) -> Answer:
         """What has been said of a query so far."""
@@ -155,8 +178,24 @@ class StandingJoins:
         """Refuse a join whose answer has more pairs by now than are kept."""
         self._answers.check(query, tables[query.left], tables[query.right], self.most_pairs)
 
+    def wake(self, number: int, tables: Mapping[str, Latest]) -> None:
+        """Match a join again that was halted, unless it would be again; then say why.
+
+        It is measured by a step in which as many rows change on both sides as a step of the log has at most.
+        """
+        if number not in self.halted:
+            return
+        query = self._queries[number]
+        steps = self._answers.steps(query, tables[query.left], tables[query.right], _STEP_ROWS)
+        if self.most_steps is not None and steps > self.most_steps:
+            raise AnswerTooLarge(_why(steps, Labour(self.most_steps)))
+        _, ranges = lowered(query)
+        assert ranges is not None
+        self._families[self._shapes[number]].wake(number, ranges)
+        del self.halted[number]
+
     def snapshot(self) -> bytes:
-        """The whole state."""
+        """The whole state; who was halted is found out again."""
         kept: list[Any] = [
             [number, plain_query(self._queries[number]), int(self._changed[number])]
             for number in sorted(self._queries.keys() - self._guests)
@@ -165,8 +204,9 @@ class StandingJoins:
 
     def restore(self, body: bytes) -> None:
         """Become what the snapshot was taken of."""
-        for kept in (self._queries, self._changed, self._shapes, self._families, self._restored, self._guests):
+        for kept in (self._queries, self._changed, self._shapes, self._families, self._restored, self.halted):
             kept.clear()
+        self._guests.clear()
         for number, plain, changed in state.unpack("joins", body)["kept"]:
             query = query_of(plain)
             assert isinstance(query, Join)
@@ -334,6 +374,15 @@ class StandingJoins:
                 result |= hit & (bits[at] & masks[showing]).any(axis=1)
             offset += width
         return result
+
+
+def _why(steps: int, labour: Labour) -> str:
+    own = f", {steps:,} or more" if steps else ""
+    return (
+        f"for joins of one shape at most {labour.most:,} pairs of rows are looked at in one step, and this is one of "
+        f"those that need most{own}; ask for a narrower range of differences, or select on the compared "
+        f"columns on both sides"
+    )
 
 
 def _without(found: Pairs, crowded: Sequence[int]) -> Pairs:

@@ -26,6 +26,7 @@ from slackwater.processing.matching.base import (
 )
 from slackwater.processing.matching.costs import Route
 from slackwater.processing.matching.hotspots import HotspotTracker
+from slackwater.processing.matching.limited import Labour
 from slackwater.processing.matching.naive import Naive
 from slackwater.processing.matching.partition import LazyPartition, RefinedPartition
 from slackwater.processing.matching.select_first import SelectFirst
@@ -49,6 +50,7 @@ __all__ = [
     "JoinRows",
     "JoinSide",
     "Joins",
+    "Labour",
     "LazyPartition",
     "Matcher",
     "Naive",

@@ -28,6 +28,7 @@ from slackwater.processing.matching.base import (
     check_joins,
     check_rows,
 )
+from slackwater.processing.matching.limited import Labour, Parts, Slices
 from slackwater.processing.matching.order import PackedOrder
 from slackwater.processing.matching.tables import QueryTable, RowTable
 
@@ -112,27 +113,60 @@ class IndexedMatcher(ABC):
         """Every result of every query with each row."""
         return self.most_results(side, rows, None)[0]
 
-    def most_results(self, side: JoinSide, rows: JoinRows, most: int | None) -> tuple[Results, Integers]:
+    def most_results(
+        self, side: JoinSide, rows: JoinRows, most: int | None, labour: Labour | None = None
+    ) -> tuple[Results, Integers]:
         """The same; where that would be more than `most` results, without those of the queries named second.
 
-        These are queries with many results; where leaving a few out does not help, all are named.
+        These are queries with many results. Where finding them takes more steps than `labour` has left, queries that
+        took most are named there and *removed*; their results are left out too.
         """
-        affected = self.match(side, rows)
-        pair_rows, queries = np.repeat(np.arange(len(rows)), np.diff(affected.starts)), affected.queries
-        attributes, without = self._attributes(side, rows), np.zeros(0, np.int64)
-        for attempt in range(3):
-            slots = self._queries.slots.find(queries)
-            pairs, partners = self._walk(side, rows.join, attributes, pair_rows, slots, every=True, most=most)
-            if most is None or len(pairs) <= most:
-                break
-            heavy = np.unique(queries) if attempt == 1 else _heaviest(queries[pairs], most)
-            without = np.concatenate((without, heavy))
-            others = ~np.isin(queries, heavy)
-            pair_rows, queries = pair_rows[others], queries[others]
-        ids = self._tables[side.other].ids[partners]
-        by = np.lexsort((ids, pairs))
-        pairs = pairs[by]
-        return Results(pair_rows[pairs], queries[pairs], ids[by]), without
+        check_rows(self._shape, side, rows)
+        attributes, labour = self._attributes(side, rows), labour or Labour(None)
+        parts, without, slices = Parts(), np.zeros(0, np.int64), Slices(len(rows), len(self))
+        for start, stop in slices:
+            pair_rows, queries = self._pairs(side, rows.join, attributes, start, stop)
+            slices.found(len(queries))
+            heavy, room = without, max(len(queries), 1024)
+            while len(queries):
+                if len(heavy):
+                    others = ~np.isin(queries, heavy)
+                    pair_rows, queries, heavy = pair_rows[others], queries[others], heavy[:0]
+                if labour.given_up:
+                    heavy = labour.leave_all_out(queries)
+                    self.remove(heavy)
+                    parts.drop(heavy)
+                    break
+                slots = self._queries.slots.find(queries)
+                end, pairs, partners, tired = self._walk(
+                    side, rows.join, attributes, pair_rows, slots, room, labour, every=True
+                )
+                ids = self._tables[side.other].ids[partners]
+                by = np.lexsort((ids, pairs))
+                pairs = pairs[by]
+                parts.add(pair_rows[pairs], queries[pairs], ids[by])
+                pair_rows, queries = pair_rows[end:], queries[end:]
+                if tired:
+                    heavy = labour.leave_out(self._queries.numbers)
+                    self.remove(heavy)
+                    room //= 2
+                elif most is not None and (len(parts) > most or (not len(pairs) and len(queries) and room > most)):
+                    # Or one pair alone has more partners than that.
+                    heavy = parts.heaviest(most) if len(parts) > most else queries[:1]
+                    without = np.concatenate((without, heavy))
+                if len(heavy):
+                    parts.drop(heavy)
+                room *= 2
+        return Results(*parts.all()), without
+
+    def _pairs(
+        self, side: JoinSide, join: Floats, attributes: Floats, start: int, stop: int
+    ) -> tuple[Integers, Integers]:
+        """Of the rows from `start` to `stop` those pairs of row and query, by number, that may have results."""
+        offsets, lengths, found = self._probe(side, join[start:stop], attributes[start:stop])
+        starts, queries = np.empty(stop - start + 1, np.int64), np.empty(int(lengths.sum()), np.int64)
+        arrange(offsets, lengths, found, self._queries.numbers, starts, queries)
+        return np.repeat(np.arange(start, stop), lengths), queries
 
     @abstractmethod
     def _probe(self, side: JoinSide, join: Floats, attributes: Floats) -> Found:
@@ -156,7 +190,8 @@ class IndexedMatcher(ABC):
         starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
         pair_rows = np.repeat(np.arange(len(lengths)), lengths)
         slots = found[np.repeat(offsets - starts[:-1], lengths) + np.arange(starts[-1])]
-        pairs, _ = self._walk(side, join, attributes, pair_rows, slots, every=False)
+        # At most one of each pair: there is room for all.
+        _, pairs, _, _ = self._walk(side, join, attributes, pair_rows, slots, len(slots), Labour(None), every=False)
         kept = np.bincount(pair_rows[pairs], minlength=len(lengths)).astype(np.int64)
         return np.cumsum(kept) - kept, kept, slots[pairs]
 
@@ -167,44 +202,39 @@ class IndexedMatcher(ABC):
         attributes: Floats,
         pair_rows: Integers,
         slots: Integers,
+        room: int,
+        labour: Labour,
         *,
         every: bool,
-        most: int | None = None,
-    ) -> tuple[Integers, Integers]:
-        """The partners of pairs of row and query; where they are more than `most`, some that are more."""
+    ) -> tuple[int, Integers, Integers, bool]:
+        """The partners of pairs of row and query, as far as there is room for them and steps are left.
+
+        Says before which pair it ended, and whether for want of steps.
+        """
         queries, other = self._queries, side.other
-        room = max(len(slots), 1024)
-        pair, parts = 0, list[tuple[Integers, Integers]]()
-        while pair < len(slots) and (most is None or sum(len(part[0]) for part in parts) <= most):
-            out = np.empty(room, np.int64), np.empty(room, np.int64)
-            pair, used = walk(
-                self._orders[other].packed,
-                self._shape.band,
-                side is JoinSide.RIGHT,
-                join,
-                attributes,
-                pair_rows,
-                slots,
-                queries.low,
-                queries.high,
-                queries.lows[side],
-                queries.highs[side],
-                queries.lows[other],
-                queries.highs[other],
-                self._tables[other].attributes,
-                every,
-                pair,
-                *out,
-            )
-            if used == 0 and most is not None and room > most and pair < len(slots):
-                # One pair alone has more partners than that.
-                one = np.full(most + 1, pair), np.zeros(most + 1, np.int64)
-                parts.append(one)
-                break
-            parts.append((out[0][:used], out[1][:used]))
-            room *= 2
-        nothing = np.zeros(0, np.int64)
-        return np.concatenate([nothing, *(p[0] for p in parts)]), np.concatenate([nothing, *(p[1] for p in parts)])
+        steps, out = np.empty(len(slots), np.int64), (np.empty(room, np.int64), np.empty(room, np.int64))
+        end, used, tired = walk(
+            self._orders[other].packed,
+            self._shape.band,
+            side is JoinSide.RIGHT,
+            join,
+            attributes,
+            pair_rows,
+            slots,
+            queries.low,
+            queries.high,
+            queries.lows[side],
+            queries.highs[side],
+            queries.lows[other],
+            queries.highs[other],
+            self._tables[other].attributes,
+            every,
+            labour.left,
+            steps,
+            *out,
+        )
+        labour.add(slots[: end + tired], steps[: end + tired])
+        return end, out[0][:used], out[1][:used], tired
 
     def _check(self) -> None:
         """Raise AssertionError if an inner promise does not hold."""
@@ -243,14 +273,6 @@ def both(a: Found, b: Found) -> Found:
     interleave(*a, offsets, out)
     interleave(*b, offsets + a[1], out)
     return offsets, lengths, out
-
-
-def _heaviest(queries: Integers, most: int) -> Integers:
-    """Of the queries of some results those with most, without which half of `most` are left at most."""
-    numbers, counts = np.unique(queries, return_counts=True)
-    by = np.argsort(-counts, kind="stable")
-    left = counts.sum() - np.cumsum(counts[by])
-    return numbers[by[: 1 + int(np.argmax(left <= most // 2))]]
 
 
 def _padded(columns: Floats, width: int, filler: float) -> Floats:
