@@ -1,6 +1,7 @@
 """Standing joins on Spark, spread by their rows: what a node says, byte by byte, and what nested loops find."""
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -153,21 +154,27 @@ def settled(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return counts
 
 
-def test_what_is_said_is_what_a_node_says(tmp_path: Path, settled: Counter[str]) -> None:
-    """Whatever dies, however often the lines are cut again; and pairs whose left row moves are said once, if at all."""
+def told_in_hardship(history: Callable[[int], Wilder], seeds: range, folder: Path) -> "Looking":
+    """Histories in which workers die and hosts are started again; what was seen on the way."""
     looking = Looking()
-    for seed in range(4):
+    for seed in seeds:
         run(
             seed,
-            tmp_path / str(seed),
+            folder / str(seed),
             Workers(seed, deaths=0.1),
             batches=20,
             restarts=0.15,
-            history=Wilder(seed),
+            history=history(seed),
             shards=2 + seed % 2,
             spreading=EAGER,
             look=looking,
         )
+    return looking
+
+
+def test_what_is_said_is_what_a_node_says(tmp_path: Path, settled: Counter[str]) -> None:
+    """Whatever dies, however often the lines are cut again; and pairs whose left row moves are said once, if at all."""
+    looking = told_in_hardship(Wilder, range(4), tmp_path)
     assert looking.seen["cut"] > 40
     assert looking.seen["recut"] > 15
     assert looking.seen["pairs"] > 1000
@@ -175,19 +182,7 @@ def test_what_is_said_is_what_a_node_says(tmp_path: Path, settled: Counter[str])
 
 
 def test_a_table_joined_with_itself_is_spread_too(tmp_path: Path, settled: Counter[str]) -> None:
-    looking = Looking()
-    for seed in range(40, 42):
-        run(
-            seed,
-            tmp_path / str(seed),
-            Workers(seed, deaths=0.1),
-            batches=20,
-            restarts=0.15,
-            history=Mirrored(seed),
-            shards=2 + seed % 2,
-            spreading=EAGER,
-            look=looking,
-        )
+    looking = told_in_hardship(Mirrored, range(40, 42), tmp_path)
     assert looking.seen["mirrored and cut"] > 20
     assert looking.seen["pairs"] > 500
     assert settled["moved"] > 10

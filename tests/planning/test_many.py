@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 
 from slackwater.core.errors import Infeasible
-from slackwater.planning.aggregation import Dynamics, Exact, MaxGain, NetworkPlan, Offer, ScaleFreeCost, SumQuery
+from slackwater.planning.aggregation import (
+    Dynamics,
+    Exact,
+    MaxGain,
+    NetworkPlan,
+    Offer,
+    Problem,
+    ScaleFreeCost,
+    SumQuery,
+)
 from slackwater.planning.aggregation.many import likeness, plan_all
 
 ITEMS = ("a", "b", "c")
@@ -39,3 +48,11 @@ def test_each_plan_is_what_the_planner_says_by_itself() -> None:
     apart = [plan_all([query], OFFERS, MOVING, ScaleFreeCost(), MaxGain()).plans[0] for query in queries]
     assert list(together.plans) == apart
     assert len(together.shared[0].users) == 4
+
+
+@pytest.mark.parametrize("floors_take", [False, True])
+def test_floors_take_from_the_bound_where_that_is_asked(floors_take: bool) -> None:
+    query = SumQuery(ITEMS, (1.0, 1.0, 1.0), 0.06)
+    (plan,) = plan_all([query], OFFERS, MOVING, ScaleFreeCost(), Exact(), floors_take=floors_take).plans
+    assert plan == Exact()(Problem(query, OFFERS, MOVING, ScaleFreeCost(), floors_take))
+    assert plan != Exact()(Problem(query, OFFERS, MOVING, ScaleFreeCost(), not floors_take))

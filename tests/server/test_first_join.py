@@ -2,7 +2,8 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -129,23 +130,36 @@ async def told(client: MemoryConnection, enough: Callable[[list[Fact]], bool]) -
     return facts
 
 
-async def test_a_connection_is_heard_while_its_first_join_is_compiled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@asynccontextmanager
+async def served(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[tuple[SlowRehearsal, Node, MemoryConnection, "asyncio.Task[None]"]]:
+    """A node that takes long for its first join, and a connection to it."""
     slow = SlowRehearsal()
     monkeypatch.setattr(hosting, "rehearse", slow)
-    with LocalLog(tmp_path / "node" / "log") as log:
+    with LocalLog(folder / "node" / "log") as log:
         log.append([TableDefined(TABLE), TableDefined(OTHER)])
-    node = Node(NodeSettings(tmp_path / "node"))
+    node = Node(NodeSettings(folder / "node"))
     node.start(lambda: None)
     ours, client = pair(Limits())
     serving = asyncio.create_task(Live(node).serve(ours, Caller(), Encoding.MESSAGEPACK, node.sessions))
-
-    def say(*messages: FromClient) -> None:
-        for message in messages:
-            client.send(encode(message, Encoding.MESSAGEPACK))
-
     try:
+        yield slow, node, client, serving
+    finally:
+        slow.may_end.set()
+        serving.cancel()
+        await node.stop()
+
+
+async def test_a_connection_is_heard_while_its_first_join_is_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with served(tmp_path, monkeypatch) as (slow, node, client, serving):
+
+        def say(*messages: FromClient) -> None:
+            for message in messages:
+                client.send(encode(message, Encoding.MESSAGEPACK))
+
         say(Open(VERSION, 0, 5), Subscribe(1, ALL))
         await until(slow.begun.is_set)
         [session] = node.sessions.state.sessions.values()
@@ -165,24 +179,12 @@ async def test_a_connection_is_heard_while_its_first_join_is_compiled(
         await client.close()
         await serving
         assert not node.sessions.state.sessions
-    finally:
-        slow.may_end.set()
-        serving.cancel()
-        await node.stop()
 
 
 async def test_what_was_asked_before_the_end_of_a_connection_is_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow = SlowRehearsal()
-    monkeypatch.setattr(hosting, "rehearse", slow)
-    with LocalLog(tmp_path / "node" / "log") as log:
-        log.append([TableDefined(TABLE), TableDefined(OTHER)])
-    node = Node(NodeSettings(tmp_path / "node"))
-    node.start(lambda: None)
-    ours, client = pair(Limits())
-    serving = asyncio.create_task(Live(node).serve(ours, Caller(), Encoding.MESSAGEPACK, node.sessions))
-    try:
+    async with served(tmp_path, monkeypatch) as (slow, node, client, serving):
         for message in (Open(VERSION, 0, 5), Subscribe(1, ALL.replace("SUBSCRIBE", "SUBSCRIBE pairs AS"))):
             client.send(encode(message, Encoding.MESSAGEPACK))
         await until(slow.begun.is_set)
@@ -190,7 +192,3 @@ async def test_what_was_asked_before_the_end_of_a_connection_is_asked(
         slow.may_end.set()
         await serving
         await until(lambda: node.engine.named("pairs") is not None)
-    finally:
-        slow.may_end.set()
-        serving.cancel()
-        await node.stop()

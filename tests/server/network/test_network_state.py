@@ -300,3 +300,16 @@ def test_a_plan_stays_where_none_can_be_made_in_its_stead(what: str, monkeypatch
         assert keep_alive(state, second * SECOND, "one", "two") == []
     assert state.queries[7].plan is plan
     assert failed == [what], "it is not tried again before anything is another"
+
+
+def test_what_is_held_loosely_gets_more_of_the_bound() -> None:
+    """A and B are believed to move alike; as if both were known exactly each would get half."""
+    state = network(one="", two="")
+    assert state.heard("one", heard("A", within=1.0), 0) == []
+    assert state.heard("two", heard("B", within=0.1), 0) == []
+    state.registered(7, 0, query(10.0, "A", "B"), 0)
+    plan = state.queries[7].plan
+    assert plan is not None
+    bounds = {part.aggregator: part.within for part in plan.parts}
+    # Spent are 1 − ½·1 and 0.1 − ½·0.1, and the rest is shared out equally.
+    assert bounds == pytest.approx({"one": 0.5 + 4.725, "two": 0.05 + 4.725})
