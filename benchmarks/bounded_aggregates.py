@@ -42,7 +42,7 @@ from slackwater.core import (
 )
 from slackwater.core.arrow import INSTANT, update_schema
 from slackwater.processing.bounded import BoundedAggregates
-from slackwater.processing.bounded.forest import Forest
+from slackwater.processing.bounded.aggregate_trees import Forest
 from slackwater.processing.bounded.regional import Regional
 from slackwater.processing.host import Host
 from slackwater.processing.latest import LatestTable

@@ -10,7 +10,7 @@ from slackwater.dissemination.messages import FromClient
 from slackwater.dissemination.transports.base import Closed, Connection, Heard, Limits
 from slackwater.dissemination.transports.nats import NatsTransport
 from slackwater.dissemination.transports.nats_channels import NatsChannels, NatsMembership
-from slackwater.lab.nats_server import NatsServer
+from tests.support.nats_server import NatsServer
 
 MEMBERS = 1_000
 MESSAGES, MESSAGES_A_SECOND = 100, 5

@@ -2,7 +2,7 @@
 
 The replay is static and without faults: data messages by kind against the plan's cost. The load asks until there are a
 million answers or `SLACKWATER_CACHE_SECONDS` (900) have passed, whichever comes first; the count is in the result, with
-how many questions there were of each kind (`lab.live_caches.Habits`) and how they were answered. How
+how many questions there were of each kind (`experiments.live_caches.Habits`) and how they were answered. How
 long one question takes at home, asked live and as a request is measured in one process against one server.
 """
 
@@ -16,9 +16,9 @@ from random import Random
 from typing import Any
 
 from benchmarks import report
+from experiments.live_caches import TABLE, Range, load, replay
 from slackwater.client import Cache, connect
-from slackwater.lab.live_caches import TABLE, Range, load, replay
-from slackwater.server.process import ServerProcess
+from slackwater.deployment.process import ServerProcess
 
 QUERIES = 1_000_000
 SECONDS = float(os.environ.get("SLACKWATER_CACHE_SECONDS", "900"))

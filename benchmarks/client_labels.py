@@ -59,7 +59,7 @@ def write_asked(path: Path, columns: tuple[str, ...]) -> None:
     """The log of queries, as Parquet."""
     from slackwater.core.extent import Interval
     from slackwater.core.region import Box, Region, Side
-    from slackwater.pipeline.client_labels import ASKED, region_text
+    from slackwater.pipeline.jobs.client_labels import ASKED, region_text
 
     rng = np.random.default_rng(2)
     regions, width = [], 100 if len(columns) == 1 else 3_000
@@ -79,7 +79,7 @@ def write_asked(path: Path, columns: tuple[str, ...]) -> None:
 def keep(folder: Path) -> None:
     """What the pipeline keeps of the log, and the logs of queries."""
     from slackwater.pipeline.session import build_session
-    from slackwater.pipeline.stream import run_pipeline
+    from slackwater.pipeline.tables.stream import run_pipeline
 
     write_log(folder / "log")
     session = build_session("local[2]")
@@ -106,8 +106,8 @@ def in_process(activity: Any, path: Path, limit: int | None) -> float:
     """Processor milliseconds of a client, without Spark."""
     import msgspec
 
-    from slackwater.core.plain_region import region_of
-    from slackwater.planning.push_pull.clients import Demand, label_client
+    from slackwater.core.region_codec import region_of
+    from slackwater.planning.push_pull.label_many import Demand, label_client
 
     rows = pq.read_table(path)[: 210 * QUERIES].to_pylist()
     spent = 0.0
@@ -124,11 +124,11 @@ def in_process(activity: Any, path: Path, limit: int | None) -> float:
 def labelled(folder: Path, executors: int) -> dict[str, Any]:
     """All settings with so many executors; the session lives for this measurement only."""
     from slackwater.hosting.published_labels import read_all
-    from slackwater.pipeline.client_labels import LIMITS, label_clients
-    from slackwater.pipeline.frames import spark_schema
+    from slackwater.pipeline.jobs.client_labels import LIMITS, label_clients
+    from slackwater.pipeline.jobs.table_activity import TablePlan, table_activity
     from slackwater.pipeline.session import build_session
-    from slackwater.pipeline.snapshot import snapshot
-    from slackwater.pipeline.table_activity import TablePlan, table_activity
+    from slackwater.pipeline.tables.frames import spark_schema
+    from slackwater.pipeline.tables.snapshot import snapshot
     from slackwater.planning.push_pull.pricing import Messages
 
     session = build_session(f"local-cluster[{executors},1,1024]")

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from benchmarks import report
 from slackwater.core import Instant
-from slackwater.pipeline.learn import Course, learn_files, numeric_columns
+from slackwater.pipeline.jobs.learn import Course, learn_files, numeric_columns
 from slackwater.pipeline.session import build_session
 from slackwater.sources import infer
 

@@ -1,6 +1,6 @@
 """Plans over aggregators: what they save on recorded prices, and how fast they are made.
 
-*Messages*: the paper's setting on the second half of a trace, planned from the first (`slackwater.lab.plans`). The
+*Messages*: the paper's setting on the second half of a trace, planned from the first (`experiments.plans`). The
 control is naive, which no change of a planner may move. *Exact*: 500 queries of up to 10 items over 25 aggregators,
 and 100 of 10 items each, with loose and with tight bounds. *Spark*: 100 000 queries planned exactly, with one and
 with two executors, each a process of its own with one core.
@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks import report
+from experiments.plans.comparison import attempted, compare
+from experiments.plans.counting import plan_messages
+from experiments.plans.prediction import accuracies, fitted
+from experiments.plans.setting import draw_offers, draw_queries, published_unit, rescaled, sum_unit
+from experiments.plans.traces import Trace, related, stocks, traffic
 from slackwater.core.errors import Infeasible
-from slackwater.lab.plans.comparison import attempted, compare
-from slackwater.lab.plans.counting import plan_messages
-from slackwater.lab.plans.prediction import accuracies, fitted
-from slackwater.lab.plans.setting import draw_offers, draw_queries, published_unit, rescaled, sum_unit
-from slackwater.lab.plans.traces import Trace, related, stocks, traffic
 from slackwater.planning.aggregation import (
     CostModel,
     Exact,
@@ -142,10 +142,10 @@ def speed() -> dict[str, Any]:
 
 def on_spark(executors: int) -> dict[str, Any]:
     """Planning on Spark; the session lives for this measurement only."""
-    from slackwater.pipeline.frames import spark_schema
-    from slackwater.pipeline.network_plans import QUERIES, plan_rows, shared_rows
-    from slackwater.pipeline.placing import wait_for_executors
+    from slackwater.pipeline.host.executor_affinity import wait_for_executors
+    from slackwater.pipeline.jobs.network_plans import QUERIES, plan_rows, shared_rows
     from slackwater.pipeline.session import build_session
+    from slackwater.pipeline.tables.frames import spark_schema
 
     generator = np.random.default_rng(SEED)
     trace = related(generator, count=25)

@@ -11,15 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks import pulling, report
+from experiments.pulling import measures
+from experiments.pulling.traces import trace
+from experiments.pulling.workload import bounded
 from slackwater.core.bound import Bound
-from slackwater.lab.pulling import measures
-from slackwater.lab.pulling.traces import trace
-from slackwater.lab.pulling.workload import bounded
 from slackwater.planning.pulling import PullQuery, Uncertainty, drive, run_uncertainty
-from slackwater.planning.pulling.beginning import begin
-from slackwater.planning.pulling.habits import Habit, habits_of
-from slackwater.planning.pulling.outlook import first_price, look_ahead
-from slackwater.planning.pulling.past import Memory, Motion, past_of, unknown
+from slackwater.planning.pulling.history_sampling import Memory, Motion, past_of, unknown
+from slackwater.planning.pulling.item_prior import Habit, habits_of
+from slackwater.planning.pulling.trial import first_price, look_ahead
+from slackwater.planning.pulling.warm_start import begin
 from slackwater.statistics import Statistics, Ticks
 
 Floats = npt.NDArray[np.float64]

@@ -26,9 +26,9 @@ from slackwater.core import Column, DataType, TableSchema
 from slackwater.core.arrow import INSTANT, update_schema
 from slackwater.log import LocalLog, Record, TableDefined, Updates
 from slackwater.pipeline.session import build_session
-from slackwater.pipeline.snapshot import read_latest, snapshot
 from slackwater.pipeline.source import FORMAT, register
-from slackwater.pipeline.stream import SETTLE_BATCHES, Progress, run_pipeline
+from slackwater.pipeline.tables.snapshot import read_latest, snapshot
+from slackwater.pipeline.tables.stream import SETTLE_BATCHES, Progress, run_pipeline
 
 QUOTES = TableSchema(
     "quotes",

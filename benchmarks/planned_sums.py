@@ -1,8 +1,8 @@
 """Planned sums in simulated worlds: how many values were compared with the truth, and for how long nothing was certain.
 
 A world has 4 aggregators and 3 sums. In 8 seconds three aggregators, a node and the planner are killed, the network
-loses and delays what it carries, and plans change; then it heals, and one aggregator dies for good (`lab.planned`). A
-promise that is not kept ends the run. Time counts from when a sum was first certain.
+loses and delays what it carries, and plans change; then it heals, and one aggregator dies for good
+(`simulation.plan_world`). A promise that is not kept ends the run. Time counts from when a sum was first certain.
 """
 
 from collections import Counter
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from benchmarks import report
-from slackwater.lab.planned import run
+from simulation.plan_world import run
 
 SEEDS = (*range(220), *range(5_000, 5_080))
 """300 worlds; they were run in two processes."""

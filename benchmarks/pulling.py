@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks import report
-from slackwater.lab.pulling import measures
-from slackwater.lab.pulling.traces import MADE, TRACES, trace
-from slackwater.lab.pulling.workload import bounded
+from experiments.pulling import measures
+from experiments.pulling.traces import MADE, TRACES, trace
+from experiments.pulling.workload import bounded
 from slackwater.planning.pulling import Uncertainty, drive, push_best, push_changed, run_uncertainty
 
 FOLDER = Path(__file__).parents[2] / "shared" / "data"

@@ -14,13 +14,13 @@ import numpy as np
 
 from benchmarks import report
 from benchmarks.statistics import peak
-from slackwater.lab.push_pull.methods import costs
-from slackwater.lab.push_pull.workloads import clustered
+from experiments.push_pull.methods import costs
+from experiments.push_pull.workloads import clustered
 from slackwater.planning.push_pull.arrays import Ranges, on_a_line
 from slackwater.planning.push_pull.cut import exact_by_cut
 from slackwater.planning.push_pull.line import exact_on_a_line
 from slackwater.planning.push_pull.partition import equal_width, partition
-from slackwater.planning.push_pull.recurrence import exact_by_recurrence
+from slackwater.planning.push_pull.published.recurrence import exact_by_recurrence
 
 
 def on_the_line(count: int, *, twin: bool) -> dict[str, Any]:

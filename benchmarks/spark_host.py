@@ -25,9 +25,9 @@ from benchmarks.pipeline_batches import percentiles
 from slackwater.core import Aggregate, AggregateFunction, Bound, HostKind, Weight
 from slackwater.hosting.engine import QueryEngine
 from slackwater.log import LocalLog, Record, Registered, TableDefined, Updates
-from slackwater.pipeline.placing import OnExecutors, wait_for_executors
+from slackwater.pipeline.host.executor_affinity import OnExecutors, wait_for_executors
+from slackwater.pipeline.host.spark_host import HOST_SETTINGS, Progress, SparkHost
 from slackwater.pipeline.session import build_session
-from slackwater.pipeline.spark_host import HOST_SETTINGS, Progress, SparkHost
 from slackwater.processing.queries import plain_query
 
 QUERIES = 100_000

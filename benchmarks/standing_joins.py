@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks import report
 from benchmarks.statistics import peak
-from slackwater.lab.joins.workloads import BandWorkload, SelectWorkload, chapter_ranges
+from experiments.joins.workloads import BandWorkload, SelectWorkload, chapter_ranges
 from slackwater.processing.matching import JoinRows, JoinSide, Matcher
 from slackwater.processing.matching.band_ssi import BandSSI
 from slackwater.processing.matching.histogram import equal_width, held_by, optimal, ssi_histogram, ssi_lines

@@ -19,7 +19,7 @@ import polars as pl
 import pyarrow as pa
 
 from benchmarks import report
-from slackwater.lab.joins.workloads import BandWorkload
+from experiments.joins.workloads import BandWorkload
 from slackwater.processing.base import Floats, Integers
 from slackwater.processing.matching import BAND, JoinRows, JoinSide, band_joins
 from slackwater.processing.matching.band_ssi import BandSSI

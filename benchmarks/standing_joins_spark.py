@@ -31,11 +31,11 @@ from benchmarks import report
 from slackwater.core import Box, Column, DataType, HostKind, Interval, Join, Operation, Region, Side, TableSchema
 from slackwater.core.arrow import EVENT_TIME, OPERATION, SEQUENCE, SOURCE, update_schema
 from slackwater.log import LocalLog, Record, Registered, TableDefined, Updates
-from slackwater.pipeline.join_cuts import BY_QUERY, Spreading
-from slackwater.pipeline.placing import OnExecutors, wait_for_executors
+from slackwater.pipeline.host.executor_affinity import OnExecutors, wait_for_executors
+from slackwater.pipeline.host.join_cuts import BY_QUERY, Spreading
+from slackwater.pipeline.host.shards import Shard, ShardReport, ShardTask
+from slackwater.pipeline.host.spark_host import HOST_SETTINGS, Progress, Runner, SparkHost
 from slackwater.pipeline.session import build_session
-from slackwater.pipeline.shards import Shard, ShardReport, ShardTask
-from slackwater.pipeline.spark_host import HOST_SETTINGS, Progress, Runner, SparkHost
 from slackwater.processing.base import Floats, Integers
 from slackwater.processing.queries import plain_query
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from slackwater.lab.nats_server import NatsServer, command
+from tests.support.nats_server import NatsServer, command
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

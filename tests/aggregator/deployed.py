@@ -10,9 +10,9 @@ from pathlib import Path
 import httpx
 
 from slackwater.aggregator.process import AggregatorProcess
-from slackwater.aggregator.state import ROOM
+from slackwater.aggregator.upstream.state import ROOM
+from slackwater.deployment.process import ServerProcess
 from slackwater.log import LocalLog, Updates
-from slackwater.server.process import ServerProcess
 
 SYMBOLS = tuple(f"S{n}" for n in range(8))
 NEAR, FAR = 0.5, 2.0

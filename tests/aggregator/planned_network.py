@@ -10,18 +10,17 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 
-from tests.aggregator.deployed import LEASE, SYMBOLS, Prices, Written, aggregator, configuration, define
-
 import slackwater.client as library
 from slackwater.aggregator.process import AggregatorProcess
-from slackwater.client.planned import PlannedSum
+from slackwater.client.planned.service import PlannedSum
 from slackwater.core.query import Aggregate, AggregateFunction
-from slackwater.core.reach import keys_in
 from slackwater.core.region import EVERYTHING
+from slackwater.core.region_keys import keys_in
 from slackwater.core.schema import Column, TableSchema
 from slackwater.core.types import DataType, Key
-from slackwater.hosting.standing import Binder
-from slackwater.server.process import ServerProcess
+from slackwater.deployment.process import ServerProcess
+from slackwater.hosting.binder import Binder
+from tests.aggregator.deployed import LEASE, SYMBOLS, Prices, Written, aggregator, configuration, define
 
 HELD = {
     "a": ("S0", "S1", "S2", "S3"),

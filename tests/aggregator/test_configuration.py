@@ -12,7 +12,7 @@ from slackwater.aggregator import configuration
 from slackwater.aggregator.base import Item
 from slackwater.aggregator.configuration import Plan, plan_of, read_part
 from slackwater.core.errors import SlackwaterError
-from slackwater.server.deployment import read_deployment
+from slackwater.deployment.configuration import read_deployment
 
 UPSTREAM = """
 [[upstreams]]

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.aggregator.deployed import eventually
 
 import slackwater.client as library
 from slackwater.cli.up import up
 from slackwater.core.errors import SlackwaterError
+from tests.aggregator.deployed import eventually
 
 DEPLOYMENT = """
 folder = "data"

@@ -6,12 +6,12 @@ import pytest
 
 from slackwater.aggregator.base import Item
 from slackwater.aggregator.engine import AggregatorEngine
-from slackwater.aggregator.holdings import Holdings
+from slackwater.aggregator.mirrored_items import Holdings
 from slackwater.core import Column, DataType, Instant, Origin, Position, TableSchema, Update
 from slackwater.core.arrow import to_batch
 from slackwater.core.errors import SlackwaterError
 from slackwater.log import Entry, Record, Registered, TableDefined, Unregistered, Updates
-from slackwater.server.events import Applied, QueriesResumed, QueriesSuspended, QueryRegistered
+from slackwater.sessions.events import Applied, QueriesResumed, QueriesSuspended, QueryRegistered
 
 TABLE = TableSchema(
     "t", (Column("k", DataType.TEXT, nullable=False), Column("v", DataType.DOUBLE, nullable=False)), key=("k",)

@@ -6,7 +6,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.aggregator.floor import floor, in_words, rest
+from slackwater.aggregator.inherited_error import floor, in_words, rest
 from slackwater.core import AggregateFunction
 
 NUMBERS = st.floats(-1e6, 1e6)

@@ -11,13 +11,13 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from tests.aggregator.deployed import aggregator
-from tests.sources.item_servers import ItemServer, item_server
 
 import slackwater
 from slackwater.aggregator.process import AggregatorProcess
 from slackwater.client import Client
 from slackwater.statistics import Statistics, Ticks
+from tests.aggregator.deployed import aggregator
+from tests.sources.item_servers import ItemServer, item_server
 
 TICK = 0.03
 STEPS = {"A": 0.1, "B": 0.3, "C": 0.1}

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from slackwater.aggregator.base import Item
-from slackwater.aggregator.holdings import Holdings
+from slackwater.aggregator.mirrored_items import Holdings
 from slackwater.core import Aggregate, Column, DataType, StandingQuery, TableSchema
 from slackwater.core.errors import NotSupported
-from slackwater.hosting.standing import Binder
+from slackwater.hosting.binder import Binder
 
 QUOTES = TableSchema(
     "quotes",

@@ -9,6 +9,13 @@ from typing import Any
 
 import httpx
 import pytest
+
+import slackwater.client as library
+from slackwater.aggregator.process import AggregatorProcess
+from slackwater.core.errors import SlackwaterError
+from slackwater.deployment.process import ServerProcess
+from slackwater.server.store import STORE_FILE, Scope, Store
+from slackwater.wallclock import WallClock
 from tests.aggregator.deployed import (
     FAR,
     LEASE,
@@ -22,13 +29,6 @@ from tests.aggregator.deployed import (
     define,
     eventually,
 )
-
-import slackwater.client as library
-from slackwater.aggregator.process import AggregatorProcess
-from slackwater.core.errors import SlackwaterError
-from slackwater.server.process import ServerProcess
-from slackwater.server.store import STORE_FILE, Scope, Store
-from slackwater.wallclock import WallClock
 
 CHOSEN = ("S1", "S2", "S5")
 ROWS = 3

@@ -3,11 +3,10 @@
 import asyncio
 from pathlib import Path
 
+import slackwater
+from slackwater.deployment.process import ServerProcess
 from tests.aggregator.deployed import LEASE, aggregator, configuration, define
 from tests.hosting.twin import Host
-
-import slackwater
-from slackwater.server.process import ServerProcess
 
 
 async def test_items_in_the_lane_of_another_host(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from slackwater.aggregator.configuration import Plan, PullPlan, plan_of, read_part
-from slackwater.aggregator.learnt import read_learnt
-from slackwater.aggregator.pulling import Puller, make_scheduler
-from slackwater.aggregator.upstream import Here
+from slackwater.aggregator.pull.item_statistics import read_learnt
+from slackwater.aggregator.pull.service import Puller, make_scheduler
+from slackwater.aggregator.upstream.connection import Here
 from slackwater.core import Aggregate, AggregateFunction, Bound
 from slackwater.core.errors import SlackwaterError
 from slackwater.statistics import Statistics, Ticks

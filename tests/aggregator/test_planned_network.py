@@ -5,6 +5,8 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
+
+import slackwater.client as library
 from tests.aggregator.deployed import SYMBOLS, eventually
 from tests.aggregator.planned_network import (
     SUMS,
@@ -19,8 +21,6 @@ from tests.aggregator.planned_network import (
     query_of,
     weighted,
 )
-
-import slackwater.client as library
 
 
 @pytest.fixture(scope="module")

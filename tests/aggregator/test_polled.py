@@ -8,11 +8,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from tests.aggregator.deployed import aggregator
 
 import slackwater.client as library
-from slackwater.aggregator.polled import PolledState
+from slackwater.aggregator.poll.poll_state import PolledState
 from slackwater.core.errors import SlackwaterError
+from tests.aggregator.deployed import aggregator
 
 CONFIGURATION = """
 lease = 1.0

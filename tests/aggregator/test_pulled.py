@@ -2,9 +2,9 @@
 
 import pytest
 
-from slackwater.aggregator.pulled import PulledState, kept_by_operators
+from slackwater.aggregator.pull.pull_state import PulledState, kept_by_operators
 from slackwater.core import Aggregate, AggregateFunction, Bound, Weight
-from slackwater.planning.pulling.fixed import FixedInterval
+from slackwater.planning.pulling.published.fixed_interval import FixedInterval
 from slackwater.planning.pulling.uncertainty import Uncertainty
 
 SECOND = 1_000_000

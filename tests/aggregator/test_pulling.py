@@ -6,11 +6,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
-from tests.aggregator.deployed import aggregator
-from tests.sources.item_servers import ItemServer, item_server
 
 import slackwater
 from slackwater.client import Subscription
+from tests.aggregator.deployed import aggregator
+from tests.sources.item_servers import ItemServer, item_server
 
 SOURCES, EACH = 20, 2
 TICK = 0.2

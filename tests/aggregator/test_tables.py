@@ -3,13 +3,13 @@
 import pytest
 
 from slackwater.aggregator.base import Item
-from slackwater.aggregator.state import WrittenRow
-from slackwater.aggregator.tables import mirrored
-from slackwater.aggregator.upstream import batch_of, statement
+from slackwater.aggregator.upstream.connection import batch_of, statement
+from slackwater.aggregator.upstream.state import WrittenRow
+from slackwater.aggregator.upstream.tables import mirrored
 from slackwater.core import Aggregate, Column, DataType, TableSchema
 from slackwater.core.errors import SchemaError
 from slackwater.core.types import Scalar
-from slackwater.hosting.standing import Binder
+from slackwater.hosting.binder import Binder
 
 THERE = TableSchema(
     "odd table",

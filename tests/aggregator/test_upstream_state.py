@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from slackwater.aggregator.base import Item
-from slackwater.aggregator.state import ROOM, UpstreamState, Write
-from slackwater.client.events import Certainty, Changed, Described, Ended, Lost, Opened, Received, Tick, Wanted
-from slackwater.client.state import ClientState
+from slackwater.aggregator.upstream.state import ROOM, UpstreamState, Write
+from slackwater.client.live.events import Certainty, Changed, Described, Ended, Lost, Opened, Received, Tick, Wanted
+from slackwater.client.live.state import ClientState
 from slackwater.dissemination.messages import Fact, Frame, Refused, Resumed, Subscribed, Suspended, Value, Welcome
 
 LEASE = 1_000_000

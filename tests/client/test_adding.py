@@ -2,8 +2,8 @@
 
 import pytest
 
-from slackwater.client.adding import Adding, Ask, Drop, Part, part_of
-from slackwater.client.events import Shown
+from slackwater.client.live.events import Shown
+from slackwater.client.planned.partial_sum import Adding, Ask, Drop, Part, part_of
 from slackwater.core.errors import ProtocolError
 from slackwater.dissemination.messages import WireRow
 

@@ -10,20 +10,20 @@ import httpx
 import pytest
 
 import slackwater
+from experiments.live_caches import Loaded, Replayed, load, replay
 from slackwater.client import Answer, Client
 from slackwater.client.cache.copy import Copy
 from slackwater.client.cache.settings import Cache
 from slackwater.client.cache.table import CachedTable
-from slackwater.client.events import Tick
-from slackwater.client.planned import Network
+from slackwater.client.live.events import Tick
+from slackwater.client.planned.service import Network
 from slackwater.core.errors import SlackwaterError, SqlError
 from slackwater.core.extent import Interval
 from slackwater.core.labels import Labels, labels_line
 from slackwater.core.region import EVERYTHING, Box, Region, Side
 from slackwater.core.types import Position
+from slackwater.deployment.process import ServerProcess
 from slackwater.dissemination.transports.base import Connection, Limits, TransportError, Unreachable
-from slackwater.lab.live_caches import Loaded, Replayed, load, replay
-from slackwater.server.process import ServerProcess
 
 CARS = "CREATE TABLE cars (id BIGINT PRIMARY KEY, make TEXT, price DOUBLE, at TIMESTAMP)"
 LINES = {"content-type": "application/x-ndjson"}

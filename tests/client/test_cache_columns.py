@@ -14,8 +14,8 @@ from slackwater.client.cache.table import CachedTable
 from slackwater.core.errors import ProtocolError
 from slackwater.core.extent import Categories, Extent, Interval, Missing
 from slackwater.core.labels import MOST_LABELLED, cache_text
-from slackwater.core.plain_region import plain_region
 from slackwater.core.region import EVERYTHING, NOTHING, Box, Region, Side
+from slackwater.core.region_codec import plain_region
 from slackwater.core.types import Scalar
 from slackwater.dissemination.messages import Delete, Subscribed, Upsert, WireRow
 

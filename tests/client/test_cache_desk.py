@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from slackwater.client.cache.desk import CacheDesk, TableBody, TablesBody
+from slackwater.client.cache.service import CacheDesk, TableBody, TablesBody
 from slackwater.client.cache.settings import Cache
 from slackwater.client.cache.state import CacheState
 from slackwater.client.cache.table import CachedTable
-from slackwater.client.events import (
+from slackwater.client.live.events import (
     Answered,
     Event,
     Instruction,
@@ -24,8 +24,8 @@ from slackwater.client.events import (
 )
 from slackwater.core.extent import Categories, Interval
 from slackwater.core.labels import MOST_SPOKEN
-from slackwater.core.plain_region import plain_region
 from slackwater.core.region import NOTHING, Box, Region, Side
+from slackwater.core.region_codec import plain_region
 from slackwater.core.types import Scalar
 from slackwater.dissemination.encoding import Encoding, encode_rows
 from slackwater.dissemination.messages import Frame, GiveUp, Open, Snapshot, Subscribed, Upsert, Welcome

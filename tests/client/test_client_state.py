@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from slackwater.client.events import (
+from slackwater.client.live.events import (
     Certainty,
     Changed,
     Connect,
@@ -19,7 +19,7 @@ from slackwater.client.events import (
     Unwanted,
     Wanted,
 )
-from slackwater.client.state import ClientState, Patience
+from slackwater.client.live.state import ClientState, Patience
 from slackwater.dissemination.encoding import Encoding, encode_rows
 from slackwater.dissemination.messages import (
     VERSION,

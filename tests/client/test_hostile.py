@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from slackwater.client import Change, Misunderstood, Refused
 from slackwater.client.address import address
 from slackwater.client.failures import of_answer
-from slackwater.client.planned import Network
+from slackwater.client.live.connection import Session
+from slackwater.client.planned.service import Network
 from slackwater.client.rest import Rest
-from slackwater.client.session import Session
 from slackwater.core.errors import SlackwaterError, SqlError
 from slackwater.dissemination.encoding import Encoding, decode_from_client, encode, encode_rows
 from slackwater.dissemination.messages import (

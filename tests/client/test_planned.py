@@ -9,13 +9,13 @@ from typing import Any, ClassVar, cast
 import msgspec
 import pytest
 
-from slackwater.client import planned
 from slackwater.client.address import addresses
-from slackwater.client.events import Certainty, Changed, Event, Lost, Shown
 from slackwater.client.failures import Refused
-from slackwater.client.planned import Network
-from slackwater.client.session import Told
-from slackwater.client.subscription import Subscription
+from slackwater.client.live.connection import Told
+from slackwater.client.live.events import Certainty, Changed, Event, Lost, Shown
+from slackwater.client.live.subscription import Subscription
+from slackwater.client.planned import service as planned
+from slackwater.client.planned.service import Network
 from slackwater.dissemination.messages import WireRow
 
 NOTHING = Shown(None, None, 0.0, 1.0, None, False, "it is awaited")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import slackwater
 from slackwater.client import Client, Subscription
-from slackwater.server.process import ServerProcess
+from slackwater.deployment.process import ServerProcess
 
 TABLE = "CREATE TABLE quotes (symbol TEXT PRIMARY KEY, price DOUBLE)"
 

@@ -23,7 +23,7 @@ from slackwater.dissemination.transports.base import (
 )
 from slackwater.dissemination.transports.memory_channels import MemoryChannels, MemoryPublisher
 from slackwater.dissemination.transports.nats_channels import NatsChannels, NatsMembership, NatsPublisher
-from slackwater.lab.nats_server import NatsServer
+from tests.support.nats_server import NatsServer
 
 LIMITS = Limits(message=1 << 18, hold_back=64 << 10, unsent=1 << 20, unread=8, grace=1.0)
 names = (f"channel-{number}" for number in itertools.count(1))

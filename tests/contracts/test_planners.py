@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from tests.planning.networks import MODELS, problem
 
 from slackwater.core.errors import Infeasible
 from slackwater.planning.aggregation import (
@@ -23,6 +22,7 @@ from slackwater.planning.aggregation import (
     Predecided,
     Problem,
 )
+from tests.planning.networks import MODELS, problem
 
 PLANNERS: dict[str, Callable[[], Planner]] = {
     "naive": Naive,

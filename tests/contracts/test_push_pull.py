@@ -18,20 +18,20 @@ from slackwater.core.region import Box, Region, Side
 from slackwater.core.types import Scalar
 from slackwater.planning.push_pull.arrays import Ranges, on_a_line
 from slackwater.planning.push_pull.base import Labeller, Labelling, Moves, Queries, Workload
-from slackwater.planning.push_pull.buckets import buckets
 from slackwater.planning.push_pull.cut import exact_by_cut
 from slackwater.planning.push_pull.encoding import Asked, Changed, Encoded, Row, Stored, encode
-from slackwater.planning.push_pull.equi_height import equi_height
 from slackwater.planning.push_pull.exact import exact
 from slackwater.planning.push_pull.line import exact_on_a_line
-from slackwater.planning.push_pull.mnaive import mnaive
-from slackwater.planning.push_pull.naive import naive
 from slackwater.planning.push_pull.partition import equal_height, equal_width, intervals_of_interest, partition
 from slackwater.planning.push_pull.pricing import Constants, Linear, Messages, Pricing
-from slackwater.planning.push_pull.prop import prop
-from slackwater.planning.push_pull.recurrence import exact_by_recurrence
+from slackwater.planning.push_pull.published.buckets import buckets
+from slackwater.planning.push_pull.published.equi_height import equi_height
+from slackwater.planning.push_pull.published.mnaive import mnaive
+from slackwater.planning.push_pull.published.naive import naive
+from slackwater.planning.push_pull.published.prop import prop
+from slackwater.planning.push_pull.published.recurrence import exact_by_recurrence
+from slackwater.planning.push_pull.published.uniform import uniform
 from slackwater.planning.push_pull.transfer import without_pushed
-from slackwater.planning.push_pull.uniform import uniform
 
 EXACT: Mapping[str, Labeller] = {"cut": exact_by_cut, "whichever": exact}
 EXACT_ON_A_LINE: Mapping[str, Labeller] = {"one pass": exact_on_a_line, "recurrence": exact_by_recurrence}

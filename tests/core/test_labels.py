@@ -18,8 +18,8 @@ from slackwater.core.labels import (
     speakable,
     spoken,
 )
-from slackwater.core.plain_region import plain_region
 from slackwater.core.region import NOTHING, Box, Region, Side
+from slackwater.core.region_codec import plain_region
 from slackwater.core.types import Position
 
 REGIONS = (

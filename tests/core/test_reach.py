@@ -3,8 +3,8 @@
 import pytest
 
 from slackwater.core import Aggregate, Column, DataType, TableSchema
-from slackwater.core.reach import keys_in, may_hold
-from slackwater.hosting.standing import Binder
+from slackwater.core.region_keys import keys_in, may_hold
+from slackwater.hosting.binder import Binder
 
 ROOMS = TableSchema(
     "rooms",

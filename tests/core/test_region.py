@@ -22,8 +22,8 @@ from slackwater.core import (
     disjoint,
 )
 from slackwater.core import extent as algebra
+from slackwater.core.box_index import Finder
 from slackwater.core.disjoint import check_disjoint
-from slackwater.core.finding import Finder
 from slackwater.core.region import MOST_BOXES, _swept
 from slackwater.core.types import Scalar
 

@@ -25,7 +25,7 @@ from slackwater.dissemination.transports.base import (
 from slackwater.dissemination.transports.nats import NatsTransport
 from slackwater.dissemination.transports.nats_connection import NatsConnection
 from slackwater.dissemination.transports.nats_frames import Piece, Status, Unreadable, read, write
-from slackwater.lab.nats_server import NatsServer
+from tests.support.nats_server import NatsServer
 
 LIMITS = Limits(message=4 << 20, hold_back=64 << 10, unsent=16 << 20, unread=8, grace=1.0)
 names = itertools.count(1)

@@ -1,8 +1,7 @@
 """The histories of `histories`, in which most queries are joins of the two tables, either way round."""
 
-from tests.hosting.histories import History
-
 from slackwater.core import EVERYTHING, Box, Interval, Join, Region, Side, StandingQuery
+from tests.hosting.histories import History
 
 NUMBERS = {"quotes": "price", "rooms": "celsius"}
 WHOLE = {"quotes": "lot", "rooms": "floor"}

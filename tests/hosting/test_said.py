@@ -8,8 +8,8 @@ import pytest
 from slackwater.core.errors import PositionGone, StoreError
 from slackwater.core.types import Position
 from slackwater.hosting.publication import Publication, SaidStep, decode, encode, merged_steps
-from slackwater.hosting.said import Cut, SaidReader, SaidWriter, read_said, said_starts
-from slackwater.hosting.steps import Step
+from slackwater.hosting.publication_log import Cut, SaidReader, SaidWriter, read_said, said_starts
+from slackwater.hosting.step import Step
 from slackwater.processing.base import Notifications, Values
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from slackwater.core import Column, DataType, TableSchema
 from slackwater.core.errors import SqlError
-from slackwater.hosting.standing import Binder
-from slackwater.server.engine import NodeEngine
+from slackwater.hosting.binder import Binder
+from slackwater.sessions.engine import NodeEngine
 from slackwater.sql import parse
 
 ITEMS = TableSchema("items", (Column("k", DataType.TEXT, nullable=False), Column("v", DataType.DOUBLE)), key=("k",))
@@ -33,7 +33,7 @@ def test_what_was_read_while_the_tables_changed_is_not_remembered(monkeypatch: p
         binder.forget()
         return parse(sql)
 
-    monkeypatch.setattr("slackwater.hosting.standing.parse", parse_while_the_tables_change)
+    monkeypatch.setattr("slackwater.hosting.binder.parse", parse_while_the_tables_change)
     binder.bind("SUBSCRIBE SELECT SUM(v) FROM items WITHIN 1", {"items": ITEMS})
     with pytest.raises(SqlError):
         binder.bind("SUBSCRIBE SELECT SUM(v) FROM items WITHIN 1", {})

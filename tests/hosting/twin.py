@@ -6,8 +6,8 @@ from pathlib import Path
 from slackwater.core import HostKind, Position
 from slackwater.hosting.engine import QueryEngine
 from slackwater.hosting.publication import Publication, SaidStep
-from slackwater.hosting.said import SaidWriter
-from slackwater.hosting.steps import Registration
+from slackwater.hosting.publication_log import SaidWriter
+from slackwater.hosting.step import Registration
 from slackwater.log import LocalLog
 
 

@@ -4,20 +4,20 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from slackwater.client.held import Held
-from slackwater.client.state import ClientState
+from simulation.host import PlainHost
+from simulation.workload import PlainLabEngine
+from simulation.world import Setting
+from slackwater.client.live.replica import Held
+from slackwater.client.live.state import ClientState
 from slackwater.core.query import Aggregate
 from slackwater.dissemination.messages import Delete, Fact, Frame, Subscribed, Upsert, WireRow
-from slackwater.hosting.steps import Registration
-from slackwater.lab.host import PlainHost
-from slackwater.lab.workload import PlainLabEngine
-from slackwater.lab.world import Setting
+from slackwater.hosting.step import Registration
 from slackwater.log import Entry, Registered
-from slackwater.server.events import QueryRegistered, QueryUnregistered
-from slackwater.server.queries import Kept
-from slackwater.server.session import Session
-from slackwater.server.state import ServerState
-from slackwater.server.subscriptions import Subscriptions
+from slackwater.sessions.events import QueryRegistered, QueryUnregistered
+from slackwater.sessions.query_registry import Kept
+from slackwater.sessions.session import Session
+from slackwater.sessions.state import ServerState
+from slackwater.sessions.subscriptions import Subscriptions
 
 
 @dataclass(frozen=True)

@@ -4,19 +4,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from simulation.aggregator_world import TreeSetting
+from simulation.walk import PlainAggregatorEngine
 from slackwater.aggregator.engine import AggregatorEngine
-from slackwater.aggregator.state import UpstreamState, Write
-from slackwater.client.events import Changed
-from slackwater.client.state import ClientState
+from slackwater.aggregator.upstream.state import UpstreamState, Write
+from slackwater.client.live.events import Changed
+from slackwater.client.live.state import ClientState
 from slackwater.core.query import StandingQuery
 from slackwater.dissemination.messages import Fact, Resumed
-from slackwater.lab.tree import TreeSetting
-from slackwater.lab.walk import PlainAggregatorEngine
-from slackwater.server.events import QueriesResumed
-from slackwater.server.queries import Kept
-from slackwater.server.session import Session
-from slackwater.server.state import ServerState
-from slackwater.server.subscriptions import Subscriptions
+from slackwater.sessions.events import QueriesResumed
+from slackwater.sessions.query_registry import Kept
+from slackwater.sessions.session import Session
+from slackwater.sessions.state import ServerState
+from slackwater.sessions.subscriptions import Subscriptions
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class FloorNotChecked(PlainAggregatorEngine):
     """A bound that cannot be promised is promised, as tightly as can be."""
 
     def bind(self, sql: str) -> tuple[StandingQuery, str, str | None]:
-        from slackwater.lab.workload import bound
+        from simulation.workload import bound
 
         return bound(sql)
 

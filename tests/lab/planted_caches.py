@@ -3,23 +3,22 @@
 from collections.abc import Iterable
 from typing import Any
 
-from tests.lab.planted import Planted
-
+from simulation.workload import PlainLabEngine
+from simulation.world import Setting
 from slackwater.client.cache.state import CacheState
 from slackwater.client.cache.table import CachedTable
-from slackwater.client.events import Questioned
-from slackwater.client.held import Held
+from slackwater.client.live.events import Questioned
+from slackwater.client.live.replica import Held
 from slackwater.core.labels import cache_text
 from slackwater.core.query import Selection
 from slackwater.core.region import NOTHING, Region
 from slackwater.dissemination.messages import Ask, Delete, Fact, Frame, Reply, Subscribed, Upsert
-from slackwater.lab.workload import PlainLabEngine
-from slackwater.lab.world import Setting
-from slackwater.server.conflation import Facts
-from slackwater.server.questions import Questions
-from slackwater.server.session import Session
-from slackwater.server.state import ServerState
-from slackwater.server.subscriptions import Subscriptions
+from slackwater.sessions.cache_queries import Questions
+from slackwater.sessions.conflation import Facts
+from slackwater.sessions.session import Session
+from slackwater.sessions.state import ServerState
+from slackwater.sessions.subscriptions import Subscriptions
+from tests.lab.planted import Planted
 
 _CLIENTS = 4
 

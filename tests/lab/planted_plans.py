@@ -3,14 +3,14 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from slackwater.client.adding import Adding, Look, Part, Step
-from slackwater.client.events import Shown
+from simulation.plan_world import PlannedSetting
+from simulation.workload import written
+from slackwater.client.live.events import Shown
+from slackwater.client.planned.partial_sum import Adding, Look, Part, Step
 from slackwater.core.bound import Bound
 from slackwater.core.query import Aggregate
-from slackwater.lab.planned import PlannedSetting
-from slackwater.lab.workload import written
-from slackwater.server.network.base import Instruction, LivePart, LivePlan, Replan
-from slackwater.server.network.state import NetworkState, Planned
+from slackwater.server.planners.network.base import Instruction, LivePart, LivePlan, Replan
+from slackwater.server.planners.network.state import NetworkState, Planned
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,9 @@
 from collections import Counter
 
 import pytest
-from tests.lab.planted_aggregators import PLANTED, Planted
 
-from slackwater.lab.tree import run, traced
+from simulation.aggregator_world import run, traced
+from tests.lab.planted_aggregators import PLANTED, Planted
 
 DEFAULT_SEEDS = range(50)
 SLOW_SEEDS = range(5_000)

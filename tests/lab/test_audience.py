@@ -2,7 +2,7 @@
 
 import pytest
 
-from slackwater.lab.audience import Audience, Portfolio, portfolios
+from slackwater.cli.demo_audience import Audience, Portfolio, portfolios
 from slackwater.sql import parse
 
 HELD = Portfolio(("a", "b"), (1.0, 2.0), within=5.0)

@@ -3,10 +3,10 @@
 from collections import Counter
 
 import pytest
+
+from simulation.cache_world import run
 from tests.lab.planted import Planted
 from tests.lab.planted_caches import PLANTED
-
-from slackwater.lab.cached import run
 
 DEFAULT_SEEDS = range(40)
 SLOW_SEEDS = range(10_000)

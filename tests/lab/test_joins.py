@@ -4,10 +4,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slackwater.lab.joins import experiments
-from slackwater.lab.joins.mixes import KINDS, retail
-from slackwater.lab.joins.pictures import draw
-from slackwater.lab.joins.workloads import BandWorkload, SelectWorkload, chapter_ranges
+from experiments.joins import experiments
+from experiments.joins.mixes import KINDS, retail
+from experiments.joins.pictures import draw
+from experiments.joins.workloads import BandWorkload, SelectWorkload, chapter_ranges
 from slackwater.processing.matching import BandSSI, JoinSide, SelectSSI
 
 

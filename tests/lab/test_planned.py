@@ -3,13 +3,13 @@
 from collections import Counter
 
 import pytest
-from tests.lab.planted_plans import PLANTED, Planted
 
+from simulation.plan_world import run, traced
+from simulation.planner import planned_form
+from simulation.workload import TABLE, bound, written
 from slackwater.core.query import Aggregate
-from slackwater.hosting.standing import Binder
-from slackwater.lab.planned import run, traced
-from slackwater.lab.planner import planned_form
-from slackwater.lab.workload import TABLE, bound, written
+from slackwater.hosting.binder import Binder
+from tests.lab.planted_plans import PLANTED, Planted
 
 DEFAULT_SEEDS = range(25)
 SLOW_SEEDS = range(10_000)

@@ -8,20 +8,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from experiments.plans import example
+from experiments.plans.alpha_effect import alpha_effect, followed
+from experiments.plans.comparison import compare
+from experiments.plans.counting import plan_messages
+from experiments.plans.floor_effect import floor_effect
+from experiments.plans.floor_saving import floor_saving
+from experiments.plans.pictures import draw_alpha, draw_comparison, draw_similarity
+from experiments.plans.prediction import accuracies, fitted
+from experiments.plans.setting import draw_offers, draw_queries, published_unit, rescaled, sum_unit
+from experiments.plans.similarity_effect import similarity_effect
+from experiments.plans.traces import Trace, read, related, stocks, traffic, unrelated
 from slackwater.kernels.pushes import count_pushes_plainly, pushed
-from slackwater.lab.plans import example
-from slackwater.lab.plans.alpha_effect import alpha_effect, followed
-from slackwater.lab.plans.comparison import compare
-from slackwater.lab.plans.counting import plan_messages
-from slackwater.lab.plans.floor_effect import floor_effect
-from slackwater.lab.plans.floor_saving import floor_saving
-from slackwater.lab.plans.pictures import draw_alpha, draw_comparison, draw_similarity
-from slackwater.lab.plans.prediction import accuracies, fitted
-from slackwater.lab.plans.setting import draw_offers, draw_queries, published_unit, rescaled, sum_unit
-from slackwater.lab.plans.similarity_effect import similarity_effect
-from slackwater.lab.plans.traces import Trace, read, related, stocks, traffic, unrelated
 from slackwater.planning.aggregation import CostModel, Exact, Problem, ScaleFreeCost, SumQuery
-from slackwater.server.network.explaining import explained, figures_of
+from slackwater.server.planners.network.explain import explained, figures_of
 
 FOLDER = Path(__file__).parents[2].parent / "shared" / "data"
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slackwater.lab.pulling import measures
-from slackwater.lab.pulling.traces import MADE, REAL, trace
-from slackwater.lab.pulling.workload import bounded
+from experiments.pulling import measures
+from experiments.pulling.traces import MADE, REAL, trace
+from experiments.pulling.workload import bounded
 from slackwater.planning.pulling import run_uncertainty
 from slackwater.planning.pulling.simulation import Floats
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slackwater.lab.push_pull.changing import two_worlds
-from slackwater.lab.push_pull.methods import METHODS, costs
-from slackwater.lab.push_pull.tables import settled
-from slackwater.lab.push_pull.workloads import cars, clustered, sky
-from slackwater.planning.push_pull.drift.periodic import Periodic
+from experiments.push_pull.changing import two_worlds
+from experiments.push_pull.methods import METHODS, costs
+from experiments.push_pull.tables import settled
+from experiments.push_pull.workloads import cars, clustered, sky
 from slackwater.planning.push_pull.drift.windowed import Windowed, best_cover
+from slackwater.planning.push_pull.published.periodic import Periodic
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "push-pull"

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.lab.rivals import Rivals, WeightedSum
+from experiments.rivals import Rivals, WeightedSum
 
 ITEMS = 6
 QUERIES = st.lists(

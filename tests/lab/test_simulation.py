@@ -3,11 +3,11 @@
 from collections import Counter
 
 import pytest
-from tests.lab.planted import PLANTED, Planted
 
-from slackwater.lab.simulation import Report, run, traced
-from slackwater.lab.workload import LabEngine
-from slackwater.lab.world import Setting
+from simulation.run import Report, run, traced
+from simulation.workload import LabEngine
+from simulation.world import Setting
+from tests.lab.planted import PLANTED, Planted
 
 DEFAULT_SEEDS = range(200)
 SLOW_SEEDS = range(10_000)

@@ -17,10 +17,10 @@ from slackwater.core import Column, DataType, Instant, LogCorrupt, LogError, Log
 from slackwater.core.arrow import to_batch
 from slackwater.core.types import Position as At
 from slackwater.core.update import Update
-from slackwater.lab.nats_server import NatsServer
 from slackwater.log import LocalLog, Log, TableDefined, Updates, open_log
 from slackwater.log.jetstream import JetStreamLog
 from slackwater.log.jetstream_stream import Unanswered, Unknown
+from tests.support.nats_server import NatsServer
 
 QUOTES = TableSchema(
     "quotes", (Column("symbol", DataType.TEXT, nullable=False), Column("price", DataType.DOUBLE)), key=("symbol",)

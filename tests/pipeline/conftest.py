@@ -10,7 +10,7 @@ import pytest
 from slackwater.core import Column, DataType, Instant, Operation, Origin, TableSchema, Update
 from slackwater.core.arrow import INSTANT, QUARANTINE, from_batch, to_batch
 from slackwater.log import LocalLog, Quarantined, Record, TableDefined, Updates
-from slackwater.pipeline.snapshot import Snapshot
+from slackwater.pipeline.tables.snapshot import Snapshot
 
 DAY = 24 * 3600 * 1_000_000
 QUOTES = TableSchema(

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from slackwater.core import Instant
-from slackwater.pipeline.load import load
+from slackwater.pipeline.jobs.load import load
 from slackwater.pipeline.session import build_session
-from slackwater.pipeline.stream import run_pipeline
+from slackwater.pipeline.tables.stream import run_pipeline
 from slackwater.sources import infer
 
 

@@ -22,13 +22,14 @@ from slackwater.core.types import Position, Row
 from slackwater.core.update import Update
 from slackwater.hosting import published_labels
 from slackwater.hosting.published_labels import LabelsFolder, PublishedPlan, read_all, read_client, read_plan
-from slackwater.planning.push_pull.clients import Activity, Demand, label_client
 from slackwater.planning.push_pull.encoding import Asked, Changed, Stored, encode
 from slackwater.planning.push_pull.exact import exact
+from slackwater.planning.push_pull.label_many import Activity, Demand, label_client
 from slackwater.planning.push_pull.pricing import Linear, Messages, Pricing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
     from tests.pipeline.conftest import World
 
 COLUMNS = ("celsius", "floor", "door", "open")
@@ -89,8 +90,8 @@ def questions(seed: int, clients: int) -> list[Question]:
 
 
 def frame(spark: "SparkSession", asked: list[Question], partitions: int) -> "DataFrame":
-    from slackwater.pipeline.client_labels import ASKED, region_text
-    from slackwater.pipeline.frames import spark_schema
+    from slackwater.pipeline.jobs.client_labels import ASKED, region_text
+    from slackwater.pipeline.tables.frames import spark_schema
 
     rows = [(client, table, region_text(region), price, times) for client, table, region, price, times in asked]
     return spark.createDataFrame(rows, spark_schema(ASKED)).repartition(partitions)
@@ -130,7 +131,7 @@ class KeptRows:
 
 @pytest.fixture(scope="module")
 def kept(spark: "SparkSession", world: "World", tmp_path_factory: pytest.TempPathFactory) -> KeptRows:
-    from slackwater.pipeline.stream import run_pipeline
+    from slackwater.pipeline.tables.stream import run_pipeline
 
     folder = tmp_path_factory.mktemp("labels")
     history = world.history(3, batches=14, rows=60)
@@ -155,9 +156,9 @@ def content(folder: Path, plan: PublishedPlan) -> list[bytes]:
 def test_labels_on_spark_are_those_of_the_library_client_by_client(
     spark: "SparkSession", world: "World", kept: KeptRows, tmp_path: Path, model: str
 ) -> None:
-    from slackwater.pipeline.client_labels import LIMITS, label_clients
-    from slackwater.pipeline.frames import spark_schema
-    from slackwater.pipeline.table_activity import TablePlan
+    from slackwater.pipeline.jobs.client_labels import LIMITS, label_clients
+    from slackwater.pipeline.jobs.table_activity import TablePlan
+    from slackwater.pipeline.tables.frames import spark_schema
 
     asked, pricing = questions(1, clients=20), PRICINGS[model]
     limits = {f"client-{client}": client % 7 for client in range(0, 20, 3)}
@@ -182,8 +183,8 @@ def test_labels_on_spark_are_those_of_the_library_client_by_client(
 
 
 def test_events_before_the_window_do_not_count(spark: "SparkSession", kept: KeptRows) -> None:
-    from slackwater.pipeline.snapshot import snapshot
-    from slackwater.pipeline.table_activity import TablePlan, table_activity
+    from slackwater.pipeline.jobs.table_activity import TablePlan, table_activity
+    from slackwater.pipeline.tables.snapshot import snapshot
 
     now = snapshot(kept.folder)
     everything = table_activity(spark, now, "quotes", TablePlan(("price",), Messages()))
@@ -197,8 +198,8 @@ def test_events_before_the_window_do_not_count(spark: "SparkSession", kept: Kept
 def test_who_dies_before_publishing_is_followed_by_the_same_plan(
     spark: "SparkSession", kept: KeptRows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from slackwater.pipeline.client_labels import label_clients
-    from slackwater.pipeline.table_activity import TablePlan
+    from slackwater.pipeline.jobs.client_labels import label_clients
+    from slackwater.pipeline.jobs.table_activity import TablePlan
 
     asked, out = frame(spark, questions(2, clients=12), 2), tmp_path / "plans"
     tables = {"quotes": TablePlan(("price",), Messages()), "rooms / 1": TablePlan(COLUMNS, Messages())}
@@ -224,7 +225,7 @@ def test_who_dies_before_publishing_is_followed_by_the_same_plan(
 
 
 def test_a_table_that_is_not_planned_is_named(spark: "SparkSession", tmp_path: Path) -> None:
-    from slackwater.pipeline.client_labels import write_labels
+    from slackwater.pipeline.jobs.client_labels import write_labels
 
     asked = frame(spark, [("c", "cars", Region((Box(),)), 1.0, 1)], 1)
     with pytest.raises(Exception, match="'cars', which is not planned; these are: quotes"):
@@ -288,10 +289,10 @@ import sys
 from pathlib import Path
 from slackwater.core.extent import Interval
 from slackwater.core.region import Box, Region, Side
-from slackwater.pipeline.client_labels import ASKED, label_clients, region_text
-from slackwater.pipeline.frames import spark_schema
+from slackwater.pipeline.jobs.client_labels import ASKED, label_clients, region_text
+from slackwater.pipeline.tables.frames import spark_schema
 from slackwater.pipeline.session import build_session
-from slackwater.pipeline.table_activity import TablePlan
+from slackwater.pipeline.jobs.table_activity import TablePlan
 from slackwater.planning.push_pull.pricing import Messages
 
 kept, out, master = sys.argv[1:]

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.pipeline.compaction import FULL_ROWS, MERGED, due, tier
-from slackwater.pipeline.manifest import DataFile, DatedFile
+from slackwater.pipeline.tables.compaction import FULL_ROWS, MERGED, due, tier
+from slackwater.pipeline.tables.manifest import DataFile, DatedFile
 
 
 def files(rows: list[int], table: str = "t", date: str = "2026-01-01") -> list[DatedFile]:

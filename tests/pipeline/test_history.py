@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.pipeline.history import by_date
+from slackwater.pipeline.tables.history import by_date
 
 DAY = 24 * 3600 * 1_000_000
 

@@ -5,7 +5,7 @@ import pytest
 
 from slackwater.core import Column, DataType, Instant, Interval, Join, Origin, Position, TableSchema, Update
 from slackwater.core.arrow import to_batch
-from slackwater.pipeline.join_cuts import BY_QUERY, Spreading, recut
+from slackwater.pipeline.host.join_cuts import BY_QUERY, Spreading, recut
 from slackwater.processing.host import Host
 from slackwater.processing.joined import LineCuts, Part, Surveyed
 

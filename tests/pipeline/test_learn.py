@@ -10,11 +10,11 @@ from pyspark.sql import SparkSession
 
 from slackwater.core import Column, DataType, Instant, TableSchema
 from slackwater.core.arrow import INSTANT
-from slackwater.pipeline import parts
-from slackwater.pipeline.frames import history_frame
-from slackwater.pipeline.learn import Course, Learnt, Lesson, learn_files, learn_history, usual_interval
-from slackwater.pipeline.load import load
-from slackwater.pipeline.picture import draw
+from slackwater.pipeline.jobs import file_parts as parts
+from slackwater.pipeline.jobs.learn import Course, Learnt, Lesson, learn_files, learn_history, usual_interval
+from slackwater.pipeline.jobs.load import load
+from slackwater.pipeline.jobs.picture import draw
+from slackwater.pipeline.tables.frames import history_frame
 from slackwater.sources import Reading, read_as
 from slackwater.statistics import Rules, Statistics, Ticks
 

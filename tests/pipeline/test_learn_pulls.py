@@ -8,12 +8,12 @@ import pytest
 from pyarrow import parquet
 from pyspark.sql import SparkSession
 
-from slackwater.aggregator.learnt import read_learnt
-from slackwater.aggregator.outlook import foretold, priced
-from slackwater.aggregator.pulled import PulledState
+from slackwater.aggregator.pull.forecast import foretold, priced
+from slackwater.aggregator.pull.item_statistics import read_learnt
+from slackwater.aggregator.pull.pull_state import PulledState
 from slackwater.core import Aggregate, AggregateFunction, Bound, Column, DataType, Instant, TableSchema
 from slackwater.core.arrow import INSTANT
-from slackwater.pipeline.learn import Course, learn_files
+from slackwater.pipeline.jobs.learn import Course, learn_files
 from slackwater.planning.pulling import Uncertainty
 from slackwater.sources import read_as
 

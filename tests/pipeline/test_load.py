@@ -14,13 +14,13 @@ from slackwater.admission import Limits
 from slackwater.core import Column, DataType, Instant, ManualClock, SourceError, TableSchema
 from slackwater.intake import Intake
 from slackwater.log import LocalLog
-from slackwater.pipeline import load as loading
-from slackwater.pipeline import parts
-from slackwater.pipeline.load import LoadReceipt, load
-from slackwater.pipeline.parts import Part, parts_of
-from slackwater.pipeline.snapshot import Snapshot, snapshot
-from slackwater.pipeline.stream import run_pipeline
-from slackwater.pipeline.tasks import InProcess
+from slackwater.pipeline.jobs import file_parts as parts
+from slackwater.pipeline.jobs import load as loading
+from slackwater.pipeline.jobs.file_parts import Part, parts_of
+from slackwater.pipeline.jobs.load import LoadReceipt, load
+from slackwater.pipeline.tables.snapshot import Snapshot, snapshot
+from slackwater.pipeline.tables.stream import run_pipeline
+from slackwater.pipeline.tables.tasks import InProcess
 from slackwater.sources import FileSource, Reading, infer, read_as
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("floors_take", [False, True])
 def test_plans_on_spark_equal_plans_here(spark: "SparkSession", floors_take: bool) -> None:
-    from slackwater.pipeline.frames import spark_schema
-    from slackwater.pipeline.network_plans import QUERIES, plan_rows, shared_rows
+    from slackwater.pipeline.jobs.network_plans import QUERIES, plan_rows, shared_rows
+    from slackwater.pipeline.tables.frames import spark_schema
 
     generator = np.random.default_rng(1)
     items = tuple(f"s{place}" for place in range(8))

@@ -16,9 +16,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from slackwater.log import LocalLog
-from slackwater.pipeline.manifest import read_state
-from slackwater.pipeline.snapshot import snapshot
-from slackwater.pipeline.stream import run_pipeline
+from slackwater.pipeline.tables.manifest import read_state
+from slackwater.pipeline.tables.snapshot import snapshot
+from slackwater.pipeline.tables.stream import run_pipeline
 
 if TYPE_CHECKING:
     from tests.pipeline.conftest import World

@@ -31,7 +31,7 @@ def test_the_package_can_be_imported_from_its_zip_alone(tmp_path: Path) -> None:
     assert packed(again).read_bytes() == archive.read_bytes()
     code = (
         f"import sys; sys.path.insert(0, {str(archive)!r}); "
-        "import slackwater, slackwater.admission, slackwater.pipeline.load; print(slackwater.__file__)"
+        "import slackwater, slackwater.admission, slackwater.pipeline.jobs.load; print(slackwater.__file__)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout.startswith(str(archive))

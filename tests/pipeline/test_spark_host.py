@@ -6,7 +6,6 @@ from random import Random
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.hosting.histories import QUOTES, History
 
 from slackwater.core import (
     Aggregate,
@@ -25,20 +24,21 @@ from slackwater.core.errors import StoreError
 from slackwater.core.joined import answer_table
 from slackwater.hosting.engine import QueryEngine
 from slackwater.hosting.publication import Publication, as_bytes
+from slackwater.hosting.publication_log import SaidReader, read_said, said_starts
 from slackwater.hosting.replica import Replica
-from slackwater.hosting.said import SaidReader, read_said, said_starts
-from slackwater.hosting.steps import Step
-from slackwater.lab.nats_server import NatsServer
+from slackwater.hosting.step import Step
 from slackwater.log import LocalLog, Log, Record, Registered, TableDefined, Updates
 from slackwater.log.jetstream import JetStreamLog
 from slackwater.pipeline import source
-from slackwater.pipeline.join_cuts import Spreading
-from slackwater.pipeline.placing import OnExecutors
-from slackwater.pipeline.sharding import Sharding
-from slackwater.pipeline.shards import Shard, ShardReport, ShardTask
-from slackwater.pipeline.spark_host import USUAL_SPREADING, Runner, SparkHost
+from slackwater.pipeline.host.executor_affinity import OnExecutors
+from slackwater.pipeline.host.join_cuts import Spreading
+from slackwater.pipeline.host.sharding import Sharding
+from slackwater.pipeline.host.shards import Shard, ShardReport, ShardTask
+from slackwater.pipeline.host.spark_host import USUAL_SPREADING, Runner, SparkHost
 from slackwater.processing.columns import python_rows
 from slackwater.processing.queries import plain_query
+from tests.hosting.histories import QUOTES, History
+from tests.support.nats_server import NatsServer
 
 
 class Workers:

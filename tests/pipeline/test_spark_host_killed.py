@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 import slackwater
-from slackwater.client.subscription import Subscription
+from slackwater.client.live.subscription import Subscription
 from slackwater.core.types import Position
-from slackwater.hosting.said import SaidReader
+from slackwater.deployment.process import ServerProcess
+from slackwater.hosting.publication_log import SaidReader
 from slackwater.log import LocalLog, Updates
-from slackwater.server.process import ServerProcess
 
 MARK = "SLACKWATER_TEST_RUN"
 LEASE = 1.5

@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.hosting.join_histories import JoinHistory
-from tests.pipeline.test_spark_host import Workers, run
-from tests.pipeline.test_spark_host_killed import HostProcess, kill_executor
 
 import slackwater
 from slackwater.client import Client
-from slackwater.client.subscription import Subscription
+from slackwater.client.live.subscription import Subscription
 from slackwater.core import Join, Position
 from slackwater.core.update import Operation
+from slackwater.deployment.process import ServerProcess
 from slackwater.log import LocalLog, Updates
-from slackwater.pipeline.placing import OnExecutors
-from slackwater.pipeline.sharding import Shardings
+from slackwater.pipeline.host.executor_affinity import OnExecutors
+from slackwater.pipeline.host.sharding import Shardings
 from slackwater.processing.columns import python_rows
 from slackwater.processing.queries import query_of
-from slackwater.server.process import ServerProcess
+from tests.hosting.join_histories import JoinHistory
+from tests.pipeline.test_spark_host import Workers, run
+from tests.pipeline.test_spark_host_killed import HostProcess, kill_executor
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from pyspark.sql import SparkSession
-from tests.hosting.join_histories import NUMBERS, SHOWN, WHOLE, JoinHistory
-from tests.pipeline.test_spark_host import Workers, run
 
 from slackwater.core import HostKind, Interval, Join, StandingQuery
 from slackwater.core.joined import answer_table, called
@@ -17,13 +15,15 @@ from slackwater.core.region import Region
 from slackwater.hosting import publication
 from slackwater.hosting.engine import QueryEngine
 from slackwater.log import LocalLog, Registered
-from slackwater.pipeline.join_cuts import Spreading
-from slackwater.pipeline.placing import OnExecutors
-from slackwater.pipeline.spark_host import SparkHost
+from slackwater.pipeline.host.executor_affinity import OnExecutors
+from slackwater.pipeline.host.join_cuts import Spreading
+from slackwater.pipeline.host.spark_host import SparkHost
 from slackwater.processing.base import Rows
 from slackwater.processing.columns import python_rows
 from slackwater.processing.joined import STAYS, StandingJoins, lowered
 from slackwater.processing.queries import plain_query
+from tests.hosting.join_histories import NUMBERS, SHOWN, WHOLE, JoinHistory
+from tests.pipeline.test_spark_host import Workers, run
 
 EAGER = Spreading(every=2, least_rows=2, most_reach=1.0, skew=1.2)
 """Everything that can be cut is, and again as soon as it is uneven."""

@@ -15,16 +15,16 @@ from pyspark.sql.datasource import InputPartition
 from slackwater.core import Column, DataType, Instant, Origin, SchemaError, StoreError, Update
 from slackwater.core.arrow import to_batch
 from slackwater.log import LocalLog, TableDefined, TableDropped, Updates
-from slackwater.pipeline import compaction, latest
-from slackwater.pipeline import settle as settling
-from slackwater.pipeline.commit import commit_batch
-from slackwater.pipeline.recent import KeepRecent
-from slackwater.pipeline.reports import Report, from_rows
-from slackwater.pipeline.settle import compact, settle, tidy
-from slackwater.pipeline.snapshot import snapshot
 from slackwater.pipeline.source import LogOptions, LogStreamReader
-from slackwater.pipeline.store import Store
-from slackwater.pipeline.tasks import InProcess
+from slackwater.pipeline.tables import compaction, latest
+from slackwater.pipeline.tables import settle as settling
+from slackwater.pipeline.tables.commit import commit_batch
+from slackwater.pipeline.tables.recent import KeepRecent
+from slackwater.pipeline.tables.reports import Report, from_rows
+from slackwater.pipeline.tables.settle import compact, settle, tidy
+from slackwater.pipeline.tables.snapshot import snapshot
+from slackwater.pipeline.tables.store import Store
+from slackwater.pipeline.tables.tasks import InProcess
 
 if TYPE_CHECKING:
     from tests.pipeline.conftest import World

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from slackwater.core import SchemaError, StoreError
-from slackwater.pipeline.layout import Kind, ParquetFile, made_from, table_folder, write_parquet
-from slackwater.pipeline.manifest import (
+from slackwater.pipeline.tables.layout import Kind, ParquetFile, made_from, table_folder, write_parquet
+from slackwater.pipeline.tables.manifest import (
     Bucket,
     DataFile,
     DatedFile,
@@ -24,7 +24,7 @@ from slackwater.pipeline.manifest import (
     read_state,
     write_manifest,
 )
-from slackwater.pipeline.store import Store
+from slackwater.pipeline.tables.store import Store
 
 if TYPE_CHECKING:
     from tests.pipeline.conftest import World

@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 
 from slackwater.core import LogError, PositionGone, StoreError
 from slackwater.log import LocalLog
-from slackwater.pipeline.frames import history_frame, latest_frame, quarantine_frame
-from slackwater.pipeline.snapshot import position_of, read_history, read_latest, read_quarantine, snapshot
-from slackwater.pipeline.stream import Progress, run_pipeline
+from slackwater.pipeline.tables.frames import history_frame, latest_frame, quarantine_frame
+from slackwater.pipeline.tables.snapshot import position_of, read_history, read_latest, read_quarantine, snapshot
+from slackwater.pipeline.tables.stream import Progress, run_pipeline
 
 if TYPE_CHECKING:
     from tests.pipeline.conftest import World
@@ -157,7 +157,7 @@ def test_a_failure_on_an_executor_is_told_in_a_sentence(world: "World", spark: S
 def test_a_failure_of_ours_is_raised_as_it_is(
     world: "World", spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from slackwater.pipeline import stream
+    from slackwater.pipeline.tables import stream
 
     def broken(*_: object) -> int:
         raise StoreError("the disk is full")

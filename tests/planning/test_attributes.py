@@ -7,7 +7,7 @@ from slackwater.core.errors import PlanningError
 from slackwater.planning.push_pull.attributes import choose_attributes, only
 from slackwater.planning.push_pull.base import Moves, Queries, Workload
 from slackwater.planning.push_pull.exact import exact
-from slackwater.planning.push_pull.uniform import uniform
+from slackwater.planning.push_pull.published.uniform import uniform
 
 
 def space(seed: int, telling: tuple[int, ...]) -> Workload:

@@ -8,10 +8,10 @@ from slackwater.core.bound import Bound
 from slackwater.core.errors import PlanningError
 from slackwater.kernels.pull_uncertainty import LEARNING_PULLS
 from slackwater.planning.pulling import FixedInterval, Outcome, PredictedChange, PullQuery, Uncertainty, drive
-from slackwater.planning.pulling.beginning import STUBBORN, begin, spacing_of
-from slackwater.planning.pulling.habits import Habit, habits_of
-from slackwater.planning.pulling.outlook import first_price
-from slackwater.planning.pulling.past import Memory, Motion, past_of
+from slackwater.planning.pulling.history_sampling import Memory, Motion, past_of
+from slackwater.planning.pulling.item_prior import Habit, habits_of
+from slackwater.planning.pulling.trial import first_price
+from slackwater.planning.pulling.warm_start import STUBBORN, begin, spacing_of
 from slackwater.statistics import Statistics, Ticks
 
 SECOND = 1_000_000

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.planning.pulling import CHOICES, Choice, Limited, data_incoherency, fewest, largest, positive_negative
-from slackwater.planning.pulling.data_incoherency import item_bound
+from slackwater.planning.pulling.published.data_incoherency import item_bound
 
 FOUR = Limited((0, 1, 2, 3), (1.0, 1.0, 1.0, 1.0), 200.0)
 CHANGES = [500.0, 75.0, -200.0, -150.0]

@@ -10,9 +10,9 @@ from slackwater.core.extent import Categories, Extent, Interval, Missing
 from slackwater.core.labels import MOST_LABELLED
 from slackwater.core.region import Box, Region, Side
 from slackwater.core.types import Scalar
-from slackwater.planning.push_pull.clients import Activity, ClientPlan, Demand, label_client
 from slackwater.planning.push_pull.encoding import Asked, Changed, Encoded, Row, Stored, encode
 from slackwater.planning.push_pull.exact import exact
+from slackwater.planning.push_pull.label_many import Activity, ClientPlan, Demand, label_client
 from slackwater.planning.push_pull.pricing import Constants, Linear, Messages, Pricing
 
 MODELS: dict[str, Pricing] = {

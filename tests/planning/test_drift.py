@@ -5,11 +5,11 @@ import pytest
 
 from slackwater.core.errors import PlanningError
 from slackwater.planning.push_pull.drift.base import Cover, Events, Trigger
-from slackwater.planning.push_pull.drift.density import Density
-from slackwater.planning.push_pull.drift.dynnaive import DynNaive
-from slackwater.planning.push_pull.drift.dynprop import DynProp
-from slackwater.planning.push_pull.drift.periodic import Periodic
 from slackwater.planning.push_pull.drift.windowed import Windowed, best_cover
+from slackwater.planning.push_pull.published.density import Density
+from slackwater.planning.push_pull.published.dynnaive import DynNaive
+from slackwater.planning.push_pull.published.dynprop import DynProp
+from slackwater.planning.push_pull.published.periodic import Periodic
 
 TRIGGERS: tuple[Trigger, ...] = (DynNaive(), DynProp(), Density(), Periodic(500))
 

@@ -4,7 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-from tests.planning.networks import MODELS, dynamics, problem
 
 from slackwater.core.errors import Infeasible, PlanningError
 from slackwater.kernels.partitions import lowest_sum, lowest_sum_plainly
@@ -19,6 +18,7 @@ from slackwater.planning.aggregation import (
     ScaleFreeCost,
     SumQuery,
 )
+from tests.planning.networks import MODELS, dynamics, problem
 
 
 def compare(

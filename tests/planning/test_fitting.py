@@ -8,7 +8,7 @@ import pytest
 from slackwater.core.errors import PlanningError
 from slackwater.kernels.pushes import count_pushes, count_pushes_plainly, pushed, pushed_plainly
 from slackwater.planning.aggregation import ConsistentCost, ScaleFreeCost
-from slackwater.planning.aggregation.fitting import (
+from slackwater.planning.aggregation.cost_fit import (
     Counted,
     fit_factor,
     fit_scale_free,
@@ -16,7 +16,7 @@ from slackwater.planning.aggregation.fitting import (
     rank_correlation,
     relative_error,
 )
-from slackwater.planning.aggregation.learning import learnt, observed
+from slackwater.planning.aggregation.dynamics import learnt, observed
 from slackwater.statistics import Statistics, Ticks
 
 

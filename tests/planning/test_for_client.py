@@ -9,7 +9,7 @@ from slackwater.core.extent import Categories, Interval
 from slackwater.core.labels import MOST_LABELLED
 from slackwater.core.region import EVERYTHING, NOTHING, Box, Region, Side
 from slackwater.planning.push_pull.encoding import Asked, Changed
-from slackwater.planning.push_pull.for_client import Window, attributes, label, worthwhile
+from slackwater.planning.push_pull.label_one import Window, attributes, label, worthwhile
 from slackwater.planning.push_pull.region_map import RegionMap
 
 

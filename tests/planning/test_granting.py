@@ -5,7 +5,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.planning.aggregation.granting import granted
+from slackwater.planning.aggregation.exact_bounds import granted
 
 BOUNDS = st.floats(min_value=1e-6, max_value=1e6)
 

@@ -6,7 +6,7 @@ import pytest
 
 from slackwater.core.errors import PlanningError
 from slackwater.kernels.pull_uncertainty import STAYING
-from slackwater.planning.pulling.habits import LEAST_CHANGES, Habit, growth, habits_of
+from slackwater.planning.pulling.item_prior import LEAST_CHANGES, Habit, growth, habits_of
 from slackwater.statistics import Statistics, Ticks
 
 SECOND = 1_000_000

@@ -5,10 +5,10 @@ import pytest
 
 from slackwater.core.bound import Bound
 from slackwater.planning.pulling import PullQuery, Uncertainty, drive, run_uncertainty
-from slackwater.planning.pulling.kinship import Kinship, Known, likeness
+from slackwater.planning.pulling.common_factor import Kinship, Known, likeness
+from slackwater.planning.pulling.heavy_tails import Tails
 from slackwater.planning.pulling.risk import risk
 from slackwater.planning.pulling.simulation import Floats
-from slackwater.planning.pulling.tails import Tails
 
 
 def walks(related: float, seed: int, ticks: int = 1500, items: int = 6) -> Floats:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from slackwater.core.bound import Bound
 from slackwater.core.errors import PlanningError
 from slackwater.planning.pulling import PullQuery, run_uncertainty
-from slackwater.planning.pulling.outlook import first_price, look_ahead, pulls_a_tick, rising
-from slackwater.planning.pulling.past import Memory, Motion, Past, past_of
+from slackwater.planning.pulling.history_sampling import Memory, Motion, Past, past_of
+from slackwater.planning.pulling.trial import first_price, look_ahead, pulls_a_tick, rising
 
 QUERY = PullQuery.total((0, 1), (1.0, 2.0), Bound(6.0, 0.97))
 

@@ -4,9 +4,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from slackwater.kernels import pull_past
+from slackwater.kernels import bridge_sampling
 from slackwater.planning.pulling import Uncertainty
-from slackwater.planning.pulling.past import BETTER_TICKS, ENOUGH_PULLS, Memory, Motion, past_of, unknown
+from slackwater.planning.pulling.history_sampling import BETTER_TICKS, ENOUGH_PULLS, Memory, Motion, past_of, unknown
 
 Floats = npt.NDArray[np.float64]
 
@@ -26,7 +26,7 @@ def filled(staying: float, slope: float, noise: Floats) -> Floats:
     """A bridge of seven ticks from 13 to 9 with the line at 10 in the end."""
     found = np.empty(8)
     ticks, values = np.array([3, 10], np.int64), np.array([13.0, 9.0])
-    pull_past.bridge(ticks, values, staying, 2.0, 10.0, slope, noise, found)
+    bridge_sampling.bridge(ticks, values, staying, 2.0, 10.0, slope, noise, found)
     return found
 
 

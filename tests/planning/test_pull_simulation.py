@@ -20,7 +20,7 @@ from slackwater.planning.pulling import (
     run_predicted,
     run_uncertainty,
 )
-from slackwater.planning.pulling.clairvoyant import push_best_plainly, push_changed_plainly
+from slackwater.planning.pulling.published.clairvoyant import push_best_plainly, push_changed_plainly
 from slackwater.planning.pulling.simulation import Floats
 
 TICKS = 260

@@ -8,7 +8,7 @@ from slackwater.core.errors import PlanningError
 from slackwater.core.query import Aggregate, AggregateFunction, QueryId, Weight
 from slackwater.core.types import Position
 from slackwater.planning.aggregation import Dynamics, Exact, Offer, Problem, ScaleFreeCost
-from slackwater.planning.aggregation.standing import as_plan, as_sum
+from slackwater.planning.aggregation.sum_query import as_plan, as_sum
 from slackwater.sql.explain import explain_plan
 
 WEIGHTS = tuple(Weight((name,), factor) for name, factor in (("S1", 50.0), ("S2", 200.0), ("S3", 150.0)))

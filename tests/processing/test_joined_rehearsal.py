@@ -5,10 +5,9 @@ import pkgutil
 import subprocess
 import sys
 
-from tests.processing.test_joined import World
-
 import slackwater.kernels
-from slackwater.processing.joined.rehearsal import rehearse
+from slackwater.processing.joined.warm_up import rehearse
+from tests.processing.test_joined import World
 
 
 def compiled() -> set[tuple[str, str]]:

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.processing.test_joined import EVERYTHING_JOINED, LEFT, RIGHT, filled
 
 from slackwater.core import Box, Instant, Interval, Join, Operation, Origin, Position, Region, Side, Update
 from slackwater.core.arrow import to_batch
@@ -24,6 +23,7 @@ from slackwater.processing.matching import (
     Shape,
     limited,
 )
+from tests.processing.test_joined import EVERYTHING_JOINED, LEFT, RIGHT, filled
 
 FITS_NONE = Region((Box.of(Side("big", Interval(-9, -5))),))
 FITS_FEW = Region((Box.of(Side("big", Interval(3, 5))),))

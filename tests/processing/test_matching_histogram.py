@@ -3,8 +3,8 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 
+from experiments.joins.workloads import chapter_ranges
 from slackwater.kernels.step_buckets import best_cost_plainly, bucket_costs, bucket_starts, chord_costs, chord_errors
-from slackwater.lab.joins.workloads import chapter_ranges
 from slackwater.processing.matching.histogram import (
     LineFunction,
     Ranges,

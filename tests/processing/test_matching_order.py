@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from slackwater.kernels.packed import locate
+from slackwater.kernels.sorted_blocks import locate
 from slackwater.processing.matching.order import PackedOrder
 
 

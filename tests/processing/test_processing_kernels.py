@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from slackwater.core import AggregateFunction, Position
 from slackwater.kernels.adjacency import Adjacency, linked_plainly
-from slackwater.kernels.forest import aggregated_plainly
+from slackwater.kernels.aggregate_tree import aggregated_plainly
 from slackwater.kernels.ranks import settle, settled_plainly
 from slackwater.kernels.stabbing import RANGE, count_nodes, file_boxes, holds, stab, stabbed_plainly
-from slackwater.processing.bounded.forest import FUNCTIONS, Forest
+from slackwater.processing.bounded.aggregate_trees import FUNCTIONS, Forest
 from slackwater.processing.bounded.ranges import Ranges
 
 

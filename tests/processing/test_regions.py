@@ -13,7 +13,7 @@ from slackwater.core import Box, Categories, Column, DataType, Extent, Interval,
 from slackwater.core.arrow import ARROW_TYPES
 from slackwater.processing.columns import packed, rows_schema
 from slackwater.processing.regions import RegionIndex, Sheet, inside
-from slackwater.processing.regions.fitting import fitted
+from slackwater.processing.regions.typed_extents import fitted
 
 TABLE = TableSchema(
     "t",

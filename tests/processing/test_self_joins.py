@@ -25,7 +25,7 @@ from slackwater.core.arrow import to_batch
 from slackwater.core.joined import joined_schema
 from slackwater.hosting.publication import SaidStep
 from slackwater.hosting.replica import Replica
-from slackwater.hosting.steps import Registration, Step
+from slackwater.hosting.step import Registration, Step
 from slackwater.processing.base import Notifications, RowKind
 from slackwater.processing.columns import python_rows
 from slackwater.processing.host import Host

@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from slackwater.server.process import ServerProcess
+from slackwater.deployment.process import ServerProcess
 
 
 @pytest.fixture(scope="module")

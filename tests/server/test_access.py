@@ -11,10 +11,10 @@ from websockets.typing import Origin
 
 from slackwater.core.errors import SlackwaterError
 from slackwater.core.types import Instant
+from slackwater.deployment.process import ServerProcess
 from slackwater.dissemination.encoding import decode_from_node, encode
 from slackwater.dissemination.messages import VERSION, Goodbye, Open, Welcome
-from slackwater.server.process import ServerProcess
-from slackwater.server.serving import check_host
+from slackwater.server.listener import check_host
 from slackwater.server.store import STORE_FILE, Scope, Store
 
 LINES = {"content-type": "application/x-ndjson"}

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from slackwater.core.errors import SourceError
-from slackwater.server.arrow_bodies import read_batches
+from slackwater.server.rest.arrow_bodies import read_batches
 
 PLAIN = pa.RecordBatch.from_pydict(
     {

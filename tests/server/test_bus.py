@@ -11,16 +11,16 @@ import slackwater
 from slackwater.cli.up import _roles
 from slackwater.client import Client, Shown, Subscription, Unauthorized
 from slackwater.core import MissingPart, SlackwaterError
+from slackwater.deployment.configuration import read_deployment
+from slackwater.deployment.process import ServerProcess
 from slackwater.dissemination.encoding import Encoding, encode
 from slackwater.dissemination.messages import VERSION, Open
 from slackwater.dissemination.transports.base import Closed, Denied, How
 from slackwater.dissemination.transports.nats import NatsTransport
-from slackwater.lab.nats_server import NatsServer
 from slackwater.server.bus import check_bus
-from slackwater.server.deployment import read_deployment
-from slackwater.server.process import ServerProcess
 from slackwater.server.store import STORE_FILE, Scope, Store
 from slackwater.wallclock import WallClock
+from tests.support.nats_server import NatsServer
 
 TABLE = "CREATE TABLE quotes (symbol TEXT PRIMARY KEY, price DOUBLE)"
 names = (f"bus-{number}" for number in itertools.count(1))

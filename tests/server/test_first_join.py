@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.server.test_large_joins import ALL, OTHER
 
+from simulation.workload import TABLE
 from slackwater.core import HostKind, Position
 from slackwater.dissemination.encoding import Encoding, decode_from_node, encode
 from slackwater.dissemination.messages import (
@@ -26,14 +26,14 @@ from slackwater.dissemination.messages import (
 from slackwater.dissemination.transports import Limits
 from slackwater.dissemination.transports.memory import MemoryConnection, pair
 from slackwater.hosting import engine as hosting
-from slackwater.lab.workload import TABLE
 from slackwater.log import LocalLog, Record, Registered, TableDefined
 from slackwater.processing.queries import plain_query
 from slackwater.server import node as module
 from slackwater.server.access import Caller
-from slackwater.server.engine import NodeEngine
 from slackwater.server.live import Live
 from slackwater.server.node import Node, NodeSettings
+from slackwater.sessions.engine import NodeEngine
+from tests.server.test_large_joins import ALL, OTHER
 
 
 class Rehearsals:

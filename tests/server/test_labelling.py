@@ -9,17 +9,17 @@ from typing import Any
 from unittest.mock import AsyncMock
 
 import pytest
-from tests.server.test_questions import Desk, between
 
 from slackwater.core.labels import CacheText
-from slackwater.core.plain_region import plain_region
+from slackwater.core.region_codec import plain_region
 from slackwater.dissemination.messages import Counted, Report, Subscribe
 from slackwater.log import TableDropped
 from slackwater.planning.push_pull.region_map import RegionMap
-from slackwater.server import labelling
-from slackwater.server.labelling import Labelling, LabellingRules
-from slackwater.server.queries import Kept
+from slackwater.server.planners import labels as labelling
+from slackwater.server.planners.labels import Labelling, LabellingRules
 from slackwater.server.rest.caches import draw_cache, list_caches
+from slackwater.sessions.query_registry import Kept
+from tests.server.test_questions import Desk, between
 
 
 def planner(desk: Desk, **rules: Any) -> Labelling:

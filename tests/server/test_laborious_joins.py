@@ -1,13 +1,13 @@
 """Joins that take too long to follow though they have no answer: told to whoever asked, and what stands beside them."""
 
 import pytest
-from tests.server.test_large_joins import Joined, kinds
 
 from slackwater.dissemination.messages import Ack, Delete, Resumed, Snapshot, Subscribed, Suspended, Upsert
-from slackwater.server.engine import MOST_STEPS, NodeEngine
-from slackwater.server.events import QueriesResumed, QueriesSuspended
-from slackwater.server.rules import Rules
-from slackwater.server.state import ServerState
+from slackwater.sessions.engine import MOST_STEPS, NodeEngine
+from slackwater.sessions.events import QueriesResumed, QueriesSuspended
+from slackwater.sessions.rules import Rules
+from slackwater.sessions.state import ServerState
+from tests.server.test_large_joins import Joined, kinds
 
 JOINED = "SUBSCRIBE SELECT items.id, others.id FROM items JOIN others ON "
 FEW = JOINED + "others.price - items.price < 1000 WHERE others.id = 3"

@@ -1,8 +1,8 @@
 """Joins that are too large, and a node that goes on: what a stranger asks for, and what small answers grow into."""
 
 import pytest
-from tests.server.test_server_state import Bench
 
+from simulation.workload import TABLE
 from slackwater.core import HostKind, Instant, Operation, Origin, Update
 from slackwater.core.arrow import to_batch
 from slackwater.core.errors import NotSupported
@@ -17,13 +17,13 @@ from slackwater.dissemination.messages import (
     Suspended,
     Upsert,
 )
-from slackwater.lab.workload import TABLE
 from slackwater.log import Record, Registered, TableDefined, Unregistered, Updates
 from slackwater.processing.joined import StandingJoins
 from slackwater.processing.queries import plain_query
-from slackwater.server.engine import NodeEngine
-from slackwater.server.rules import Rules
-from slackwater.server.state import ServerState
+from slackwater.sessions.engine import NodeEngine
+from slackwater.sessions.rules import Rules
+from slackwater.sessions.state import ServerState
+from tests.server.test_server_state import Bench
 
 OTHER = type(TABLE)("others", TABLE.columns, TABLE.key)
 ALL = "SUBSCRIBE SELECT items.id, others.id FROM items JOIN others ON others.price - items.price < 1000"

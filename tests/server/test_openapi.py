@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, settings
 from schemathesis import checks
 from starlette.routing import Route
 
-from slackwater.server.app import make_app
+from slackwater.deployment.process import ServerProcess
 from slackwater.server.node import Node, NodeSettings
-from slackwater.server.openapi import document
-from slackwater.server.process import ServerProcess
 from slackwater.server.rest import OPERATIONS
+from slackwater.server.rest.app import make_app
+from slackwater.server.rest.openapi import document
 
 EXPECTED = [
     checks.not_a_server_error,

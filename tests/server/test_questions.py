@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.server.test_server_state import RULES, Bench
 
+from simulation.workload import TABLE
 from slackwater.core.extent import Categories, Interval
 from slackwater.core.labels import MOST_LABELLED, MOST_SPOKEN, MOST_WEIGHT
-from slackwater.core.plain_region import plain_region
 from slackwater.core.query import Selection
 from slackwater.core.region import EVERYTHING, Box, Region, Side
+from slackwater.core.region_codec import plain_region
 from slackwater.dissemination.encoding import Encoding, decode_rows
 from slackwater.dissemination.messages import (
     Ack,
@@ -29,15 +29,15 @@ from slackwater.dissemination.messages import (
     Unanswered,
     Upsert,
 )
-from slackwater.lab.workload import TABLE
 from slackwater.log import Registered
 from slackwater.processing.queries import plain_query, query_of
-from slackwater.server.events import Blocked, Tick, Writable
 from slackwater.server.limits import ServerLimits
 from slackwater.server.node import Node, NodeSettings
-from slackwater.server.questions import MOST_CHARACTERS, MOST_REPORTED, Questions
-from slackwater.server.rules import Rules
-from slackwater.server.session import MOST_ASKED
+from slackwater.sessions.cache_queries import MOST_CHARACTERS, MOST_REPORTED, Questions
+from slackwater.sessions.events import Blocked, Tick, Writable
+from slackwater.sessions.rules import Rules
+from slackwater.sessions.session import MOST_ASKED
+from tests.server.test_server_state import RULES, Bench
 
 CACHE = "CACHE desk OF items LIMIT 50"
 COLUMNS = tuple(column.name for column in TABLE.columns)

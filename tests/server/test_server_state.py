@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from simulation.workload import TABLE, PlainLabEngine
 from slackwater.core import Instant, Operation, Origin, Update
 from slackwater.core.arrow import to_batch
 from slackwater.core.hosts import HostKind
@@ -30,9 +31,8 @@ from slackwater.dissemination.messages import (
     Value,
     Welcome,
 )
-from slackwater.lab.workload import TABLE, PlainLabEngine
 from slackwater.log import Entry, Record, Registered, TableDefined, Unregistered, Updates
-from slackwater.server.events import (
+from slackwater.sessions.events import (
     Append,
     Blocked,
     Close,
@@ -49,8 +49,8 @@ from slackwater.server.events import (
     Tick,
     Writable,
 )
-from slackwater.server.rules import Rules
-from slackwater.server.state import ServerState
+from slackwater.sessions.rules import Rules
+from slackwater.sessions.state import ServerState
 
 SUM = "SUBSCRIBE SELECT SUM(price) FROM items WITHIN 2"
 ROWS = "SUBSCRIBE SELECT id, price FROM items"

@@ -6,21 +6,21 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.hosting.twin import Host
 
 import slackwater
 from slackwater.client.failures import Refused
 from slackwater.core import HostKind, Placement, Position
+from slackwater.deployment.process import ServerProcess
 from slackwater.hosting.publication import Publication, SaidStep
-from slackwater.hosting.said import SaidWriter
-from slackwater.hosting.steps import Step
-from slackwater.lab.nats_server import NatsServer
+from slackwater.hosting.publication_log import SaidWriter
+from slackwater.hosting.step import Step
 from slackwater.processing.base import Notifications
-from slackwater.server.engine import NodeEngine
-from slackwater.server.lanes import Routing
-from slackwater.server.process import ServerProcess
-from slackwater.server.rules import Rules
-from slackwater.server.spark_lane import SparkLane
+from slackwater.server.lanes.base import Routing
+from slackwater.server.lanes.spark import SparkLane
+from slackwater.sessions.engine import NodeEngine
+from slackwater.sessions.rules import Rules
+from tests.hosting.twin import Host
+from tests.support.nats_server import NatsServer
 
 TABLE = "CREATE TABLE quotes (symbol TEXT PRIMARY KEY, price DOUBLE)"
 SUM = "SUBSCRIBE SELECT SUM(price) FROM quotes WITHIN 0.5"

@@ -8,7 +8,7 @@ import pytest
 
 from slackwater.core.errors import StoreError
 from slackwater.core.types import Instant, Position
-from slackwater.hosting.steps import Registration
+from slackwater.hosting.step import Registration
 from slackwater.server.store import Scope, Store
 
 NOW = Instant(1_700_000_000_000_000)

@@ -8,9 +8,9 @@ import pytest
 import slackwater
 from slackwater.client import Client
 from slackwater.core import SlackwaterError
-from slackwater.lab.nats_server import NatsServer
+from slackwater.deployment.process import ServerProcess
 from slackwater.log.jetstream import JetStreamLog
-from slackwater.server.process import ServerProcess
+from tests.support.nats_server import NatsServer
 
 TABLE = "CREATE TABLE quotes (symbol TEXT PRIMARY KEY, price DOUBLE)"
 

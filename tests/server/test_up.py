@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from slackwater.core.errors import SlackwaterError
-from slackwater.server.deployment import read_deployment
+from slackwater.deployment.configuration import read_deployment
 
 DEPLOYMENT = """
 folder = "data"

@@ -16,7 +16,7 @@ from slackwater.core.errors import SourceError
 from slackwater.sources.base import KEPT_ROW, LONGEST_LINE
 from slackwater.sources.csv_file import CsvReader
 from slackwater.sources.csv_records import Cutter
-from slackwater.sources.opening import TextBlocks
+from slackwater.sources.file_format import TextBlocks
 
 Cells = list[list[str | bytes | None]]
 

@@ -3,12 +3,12 @@
 import random
 
 import pytest
-from tests.sources.item_servers import ItemServer, item_server
 
 from slackwater.core.errors import SourceError
-from slackwater.sources.fetching import Endpoint, Got, ItemFetcher, Missed, Same
-from slackwater.sources.polling import Backoff, PollOptions
+from slackwater.sources.item_requests import Endpoint, Got, ItemFetcher, Missed, Same
+from slackwater.sources.poll_schedule import Backoff, PollOptions
 from slackwater.wallclock import WallClock
+from tests.sources.item_servers import ItemServer, item_server
 
 
 def fetcher(server: ItemServer, *, several: bool = True, **options: object) -> ItemFetcher:

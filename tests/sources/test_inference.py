@@ -6,7 +6,7 @@ import pytest
 
 from slackwater.core import DataType, SourceError
 from slackwater.sources import FileSource, Format, Shape, infer, read_as
-from slackwater.sources.reading import default_source
+from slackwater.sources.read_options import default_source
 
 
 def write(folder: Path, text: str, name: str = "data.csv") -> Path:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from slackwater.core.errors import SourceError
-from slackwater.sources.opening import Format, TextBlocks, detect
+from slackwater.sources.file_format import Format, TextBlocks, detect
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.core import Instant, ManualClock, SourceError
-from slackwater.sources.polling import Backoff, PollOptions, Progress, TokenBucket, Validators, retry_after
+from slackwater.sources.poll_schedule import Backoff, PollOptions, Progress, TokenBucket, Validators, retry_after
 
 
 @settings(max_examples=200, deadline=None)

@@ -5,7 +5,7 @@ import pytest
 from slackwater.core import Column, DataType, TableSchema
 from slackwater.core.query import AggregateFunction
 from slackwater.sql import Catalog, parse
-from slackwater.sql.needed import needed
+from slackwater.sql.required_rows import needed
 
 CARS = TableSchema(
     "cars",

@@ -12,7 +12,7 @@ import numpy as np
 
 from slackwater.kernels.changes import sum_changes_plainly
 from slackwater.kernels.lags import sum_lags_plainly
-from slackwater.kernels.ternary import WIDEST, transitions_plainly
+from slackwater.kernels.ternary_grid import WIDEST, transitions_plainly
 from slackwater.statistics import Rules
 
 Row: TypeAlias = tuple[str, int, float]

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.kernels import ternary
+from slackwater.kernels import ternary_grid
 from slackwater.kernels.changes import COLUMNS, sum_changes, sum_changes_plainly
 from slackwater.kernels.dyadic import cell_plainly, find_cells, largest_size
 from slackwater.kernels.gram import add_outer, outer_plainly
-from slackwater.kernels.grouping import group, grouped_plainly
+from slackwater.kernels.group_rows import group, grouped_plainly
 from slackwater.kernels.lags import sum_lags, sum_lags_plainly
 from slackwater.kernels.tallies import add_tallies, add_tallies_plainly
 
@@ -89,18 +89,20 @@ changes = st.one_of(
 @settings(max_examples=500, deadline=None)
 @given(changes, st.integers(0, 30))
 def test_a_state_is_the_same_from_whichever_level_it_is_reached(change: float, up: int) -> None:
-    level = int(ternary.level_for(np.array([abs(change)]))[0])
-    state = ternary.state_at(change, level)
-    assert abs(state) <= ternary.WIDEST
-    assert state == ternary.state_plainly(change, level)
+    level = int(ternary_grid.level_for(np.array([abs(change)]))[0])
+    state = ternary_grid.state_at(change, level)
+    assert abs(state) <= ternary_grid.WIDEST
+    assert state == ternary_grid.state_plainly(change, level)
     assert (
-        ternary.coarser(state, up) == ternary.state_at(change, level + up) == ternary.state_plainly(change, level + up)
+        ternary_grid.coarser(state, up)
+        == ternary_grid.state_at(change, level + up)
+        == ternary_grid.state_plainly(change, level + up)
     )
-    assert ternary.state_at(-change, level + up) == -ternary.state_at(change, level + up)
-    if change and level > ternary.LOWEST:
+    assert ternary_grid.state_at(-change, level + up) == -ternary_grid.state_at(change, level + up)
+    if change and level > ternary_grid.LOWEST:
         spacing = 3.0**level
         assert abs(state * spacing - change) <= spacing * 0.5000001
-        assert abs(change) > ternary.WIDEST * 3.0 ** (level - 1), "a finer level would have done"
+        assert abs(change) > ternary_grid.WIDEST * 3.0 ** (level - 1), "a finer level would have done"
 
 
 @settings(max_examples=150, deadline=None)
@@ -108,16 +110,16 @@ def test_a_state_is_the_same_from_whichever_level_it_is_reached(change: float, u
 def test_transitions(drawn: list[list[tuple[int, float]]], half_life: float, tick: int) -> None:
     apart, starts, times, numbers = columns(drawn)
     largest = np.zeros(len(apart))
-    ternary.largest_change(starts, times, numbers, LONGEST, tick, largest)
-    levels = ternary.level_for(largest) + 5
+    ternary_grid.largest_change(starts, times, numbers, LONGEST, tick, largest)
+    levels = ternary_grid.level_for(largest) + 5
     room = 2 * len(times)
     slots, keys, weights = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room)
-    count = ternary.emit_transitions(
+    count = ternary_grid.emit_transitions(
         *(starts, times, numbers, LONGEST, half_life, tick),
         *(levels, np.zeros(len(apart)), 0, slots, keys, weights),
     )
     found: list[dict[tuple[int, int], float]] = [{} for _ in apart]
-    half = ternary.HALF
+    half = ternary_grid.HALF
     for slot, key, weight in zip(slots[:count].tolist(), keys[:count].tolist(), weights[:count].tolist(), strict=True):
         pair = (key // (2 * half) - half, key % (2 * half) - half)
         found[slot][pair] = found[slot].get(pair, 0.0) + weight
@@ -128,7 +130,7 @@ def test_transitions(drawn: list[list[tuple[int, float]]], half_life: float, tic
 def transitions_of(
     times: list[int], values: list[float], half_life: float, tick: int, level: int
 ) -> dict[tuple[int, int], float]:
-    return ternary.transitions_plainly(times, values, LONGEST, half_life, tick, level)
+    return ternary_grid.transitions_plainly(times, values, LONGEST, half_life, tick, level)
 
 
 @settings(max_examples=100, deadline=None)

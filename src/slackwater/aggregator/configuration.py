@@ -38,15 +38,15 @@ import msgspec
 from msgspec import Meta
 
 from slackwater.aggregator.base import MOST_ITEMS, Item
-from slackwater.aggregator.holdings import Holdings, PulledTable
-from slackwater.aggregator.learnt import Learnt, read_learnt
+from slackwater.aggregator.mirrored_items import Holdings, PulledTable
+from slackwater.aggregator.pull.item_statistics import Learnt, read_learnt
 from slackwater.core.errors import SlackwaterError
 from slackwater.core.schema import TableSchema
 from slackwater.core.statement import CreateTable
 from slackwater.core.types import DataType, Key, Scalar, instant
-from slackwater.server.deployment import Above, ServerPart
+from slackwater.deployment.configuration import Above, ServerPart
 from slackwater.sources.bodies import BodyFormat
-from slackwater.sources.fetching import Endpoint
+from slackwater.sources.item_requests import Endpoint
 from slackwater.sql import Catalog, bind, parse
 
 Word = Annotated[str, Meta(min_length=1, max_length=128)]

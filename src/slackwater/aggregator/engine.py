@@ -5,15 +5,15 @@ from http import HTTPStatus
 
 import pyarrow as pa
 
-from slackwater.aggregator.holdings import Holdings
+from slackwater.aggregator.mirrored_items import Holdings
 from slackwater.aggregator.suspension import Suspensions
 from slackwater.core.errors import NotSupported, SlackwaterError
 from slackwater.core.query import StandingQuery
 from slackwater.core.types import Key, Scalar
 from slackwater.log import Entry
-from slackwater.server.engine import NodeEngine
-from slackwater.server.errors import Refusal
-from slackwater.server.events import Event, QueryRegistered, QueryUnregistered
+from slackwater.server.rest.errors import Refusal
+from slackwater.sessions.engine import NodeEngine
+from slackwater.sessions.events import Event, QueryRegistered, QueryUnregistered
 
 
 class AggregatorEngine(NodeEngine):

@@ -19,21 +19,21 @@ import msgspec
 
 from slackwater.aggregator.configuration import Plan, UpstreamPlan
 from slackwater.aggregator.engine import AggregatorEngine
-from slackwater.aggregator.outlook import refused
-from slackwater.aggregator.polling import PolledSource
-from slackwater.aggregator.pulled import feed_of, item_of
-from slackwater.aggregator.pulling import Puller, make_scheduler
-from slackwater.aggregator.state import UpstreamState
-from slackwater.aggregator.upstream import UpstreamLink
-from slackwater.client.session import microseconds
+from slackwater.aggregator.poll.service import PolledSource
+from slackwater.aggregator.pull.forecast import refused
+from slackwater.aggregator.pull.pull_state import feed_of, item_of
+from slackwater.aggregator.pull.service import Puller, make_scheduler
+from slackwater.aggregator.upstream.connection import UpstreamLink
+from slackwater.aggregator.upstream.state import UpstreamState
+from slackwater.client.live.connection import microseconds
 from slackwater.core.clock import Clock
 from slackwater.core.errors import NotSupported, StoreError
 from slackwater.core.query import Aggregate, StandingQuery
 from slackwater.core.schema import TableSchema
-from slackwater.hosting.said import write_whole
-from slackwater.server.events import Event, QueryRegistered, QueryUnregistered
+from slackwater.hosting.publication_log import write_whole
 from slackwater.server.node import Node, NodeSettings
 from slackwater.server.upstreams import OfferedItems, Pulling, Upstream
+from slackwater.sessions.events import Event, QueryRegistered, QueryUnregistered
 from slackwater.sql import ExplainTree
 
 _report = logging.getLogger("slackwater.aggregator")

@@ -1,6 +1,6 @@
 """An aggregator as a child process."""
 
-from slackwater.server.process import ServerProcess
+from slackwater.deployment.process import ServerProcess
 
 
 class AggregatorProcess(ServerProcess):

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from slackwater.core.query import StandingQuery
-from slackwater.server.events import QueriesResumed, QueriesSuspended
+from slackwater.sessions.events import QueriesResumed, QueriesSuspended
 
 
 class Suspensions:

@@ -11,7 +11,7 @@ import typer
 from slackwater.cli.output import AsJson, errors, need_node, plain
 
 if TYPE_CHECKING:
-    from slackwater.server.listening import Listening
+    from slackwater.deployment.endpoint_file import Listening
     from slackwater.server.node import Node, NodeSettings
 
 
@@ -33,9 +33,9 @@ def aggregate(
     need_node()
     from slackwater.aggregator.configuration import plan_of, read_part
     from slackwater.aggregator.node import AggregatorNode
+    from slackwater.server.listener import Serving, report_to_stderr, serve
     from slackwater.server.node import NodeSettings
-    from slackwater.server.rules import Rules
-    from slackwater.server.serving import Serving, report_to_stderr, serve
+    from slackwater.sessions.rules import Rules
 
     report_to_stderr(logging.WARNING if as_json else logging.INFO)
     file = config or folder / "aggregator.toml"

@@ -33,10 +33,10 @@ from slackwater.core.types import Position
 from slackwater.wallclock import WallClock
 
 if TYPE_CHECKING:
+    from slackwater.cli.demo_audience import Audience, Portfolio
     from slackwater.client import Client, Subscription
     from slackwater.core.arrival import Arrival
-    from slackwater.lab.audience import Audience, Portfolio
-    from slackwater.server.feeding import Feed
+    from slackwater.deployment.feed import Feed
     from slackwater.sources import Market
 
 HOLDINGS = 10
@@ -127,7 +127,7 @@ class _Run:
 
     async def watch(self, screen: Screen) -> None:
         """Start everything, watch, stop everything."""
-        from slackwater.lab.audience import Audience, portfolios
+        from slackwater.cli.demo_audience import Audience, portfolios
 
         source = self._source()
         held = portfolios(_first_prices(source), CLIENTS, HOLDINGS, self.within, self.seed)
@@ -167,7 +167,7 @@ class _Run:
         )
 
     def _market(self, source: "Market", url: str) -> _Market:
-        from slackwater.server.feeding import Feed
+        from slackwater.deployment.feed import Feed
         from slackwater.sources import Pace, Replay
 
         feed = Feed(lambda: url)
@@ -212,7 +212,7 @@ class _Run:
 
     async def _kept(self, position: int) -> int:
         """How far Spark is; waits until it has come to a position."""
-        from slackwater.pipeline.manifest import read_state
+        from slackwater.pipeline.tables.manifest import read_state
 
         give_up = time.monotonic() + _PATIENCE
         while self.spark:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from slackwater.lab.audience import Portfolio
+    from slackwater.cli.demo_audience import Portfolio
 
 CLIENTS = 10
 AGGREGATORS = ("west", "east")
@@ -76,7 +76,7 @@ class Written:
         return self._upstream[place] if place >= 0 else None
 
     def _follow(self) -> None:
-        from slackwater.aggregator.state import ROOM
+        from slackwater.aggregator.upstream.state import ROOM
         from slackwater.core.arrow import SEQUENCE
         from slackwater.core.types import Position
         from slackwater.log import LocalLog, Updates

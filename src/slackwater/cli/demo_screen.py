@@ -13,9 +13,9 @@ from rich.text import Text
 from slackwater.cli.output import console, table
 
 if TYPE_CHECKING:
+    from slackwater.cli.demo_audience import Audience, Portfolio
     from slackwater.cli.demo_parts import Desk
-    from slackwater.lab.audience import Audience, Portfolio
-    from slackwater.server.feeding import Fed
+    from slackwater.deployment.feed import Fed
 
 _REDRAWN_EVERY = 0.25
 _TOLD_EVERY = 5.0
@@ -54,7 +54,7 @@ class Shown:
 
     def compare(self, folder: Path, prices: dict[str, float]) -> None:
         """Read what Spark keeps and compare it with what was sent."""
-        from slackwater.pipeline.snapshot import read_history, read_latest
+        from slackwater.pipeline.tables.snapshot import read_history, read_latest
 
         rows = read_latest(folder, "quotes")
         kept = dict(zip(rows.column("symbol").to_pylist(), rows.column("price").to_pylist(), strict=True))

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from slackwater.cli.output import AsJson, console, errors, need_spark, plain, print_json, table
-from slackwater.cli.reading import (
+from slackwater.cli.file_options import (
     KeyOption,
     ShapeOption,
     TableOption,
@@ -20,6 +19,7 @@ from slackwater.cli.reading import (
     ZoneOption,
     how_to_read,
 )
+from slackwater.cli.output import AsJson, console, errors, need_spark, plain, print_json, table
 from slackwater.core.errors import SourceError, TooManyItems
 from slackwater.core.types import Instant
 from slackwater.wallclock import WallClock
@@ -27,7 +27,7 @@ from slackwater.wallclock import WallClock
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from slackwater.pipeline.learn import Course, Learnt, Lesson
+    from slackwater.pipeline.jobs.learn import Course, Learnt, Lesson
     from slackwater.statistics import Statistics
 
 _SECOND = 1_000_000
@@ -125,8 +125,7 @@ def _prepared(
     traces: list[Path], told: Told, now: Instant, columns: str | None, rules: _Given, out: Path
 ) -> "tuple[Course, Callable[[Course, SparkSession, Callable[[Lesson], None]], Learnt]]":
     """What will be learnt, and how to do it: whatever is wrong is found before Spark is started."""
-    from slackwater.pipeline.frames import history_frame
-    from slackwater.pipeline.learn import (
+    from slackwater.pipeline.jobs.learn import (
         USUAL_GAP,
         Course,
         interval_of_history,
@@ -135,7 +134,8 @@ def _prepared(
         numeric_columns,
         usual_interval,
     )
-    from slackwater.pipeline.snapshot import snapshot
+    from slackwater.pipeline.tables.frames import history_frame
+    from slackwater.pipeline.tables.snapshot import snapshot
 
     folder = traces[0] if len(traces) == 1 and traces[0].is_dir() else None
     if folder is not None:
@@ -199,7 +199,7 @@ class _Bar:
 
 
 def _write(statistics: "Statistics", out: Path, picture: bool) -> dict[str, str]:
-    from slackwater.pipeline.picture import draw
+    from slackwater.pipeline.jobs.picture import draw
 
     name = f"{statistics.table}.{statistics.column}".replace("/", "_")
     statistics.write(out / f"{name}.parquet")

@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from slackwater.cli.output import AsJson, console, errors, need_spark, print_json
-from slackwater.cli.reading import (
+from slackwater.cli.file_options import (
     KeyOption,
     ShapeOption,
     TableOption,
@@ -19,6 +18,7 @@ from slackwater.cli.reading import (
     ZoneOption,
     how_to_read,
 )
+from slackwater.cli.output import AsJson, console, errors, need_spark, print_json
 from slackwater.wallclock import WallClock
 
 
@@ -36,10 +36,10 @@ def load(
 ) -> None:
     """Load files in bulk: the same checks as everywhere, by all cores. Loading a file again changes nothing."""
     need_spark()
-    from slackwater.pipeline.load import LoadReceipt
-    from slackwater.pipeline.load import load as load_files
+    from slackwater.pipeline.jobs.load import LoadReceipt
+    from slackwater.pipeline.jobs.load import load as load_files
     from slackwater.pipeline.session import build_session
-    from slackwater.pipeline.snapshot import snapshot
+    from slackwater.pipeline.tables.snapshot import snapshot
 
     told = Told(table_name, key, time_column, shape, timezone, None, types or [])
     tables = snapshot(out).tables if out.is_dir() and any(out.iterdir()) else ()

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from slackwater.cli.output import AsJson, console, errors, need_node, plain, print_json, table
-from slackwater.cli.reading import (
+from slackwater.cli.file_options import (
     KeyOption,
     ShapeOption,
     SourceOption,
@@ -21,6 +20,7 @@ from slackwater.cli.reading import (
     ZoneOption,
     how_to_read,
 )
+from slackwater.cli.output import AsJson, console, errors, need_node, plain, print_json, table
 from slackwater.core.errors import SourceError
 from slackwater.core.schema import TableSchema
 from slackwater.wallclock import WallClock

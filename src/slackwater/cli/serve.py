@@ -14,7 +14,7 @@ from slackwater.core.errors import SlackwaterError
 from slackwater.core.hosts import HostKind, Placement
 
 if TYPE_CHECKING:
-    from slackwater.server.listening import Listening
+    from slackwater.deployment.endpoint_file import Listening
 
 
 def serve(
@@ -70,12 +70,12 @@ def serve(
 ) -> None:
     """Serve until Ctrl-C or SIGTERM. Everything that was acknowledged survives whatever ends the process."""
     need_node()
-    from slackwater.server.labelling import LabellingRules
-    from slackwater.server.network.configuration import read_network
+    from slackwater.server.listener import Serving, report_to_stderr
+    from slackwater.server.listener import serve as serve_node
     from slackwater.server.node import NodeSettings
-    from slackwater.server.rules import Rules
-    from slackwater.server.serving import Serving, report_to_stderr
-    from slackwater.server.serving import serve as serve_node
+    from slackwater.server.planners.labels import LabellingRules
+    from slackwater.server.planners.network.configuration import read_network
+    from slackwater.sessions.rules import Rules
 
     report_to_stderr(logging.WARNING if as_json else logging.INFO)
     seconds = round(lease * 1_000_000)
@@ -107,13 +107,13 @@ def serve(
 
 
 def _place(follow: str) -> Path | str:
-    from slackwater.log.opening import on_a_bus
+    from slackwater.log.address import on_a_bus
 
     return follow if on_a_bus(follow) else Path(follow)
 
 
 def _stream(log: str | None, follow: str | None) -> str | None:
-    from slackwater.log.opening import on_a_bus
+    from slackwater.log.address import on_a_bus
 
     if log is not None and follow is not None:
         raise SlackwaterError("a node writes a log (--log) or follows one (--follow), not both")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slackwater.cli.asking import ask_node
 from slackwater.cli.output import AsJson, console, errors, need_node, plain, print_json, table
+from slackwater.cli.remote_sql import ask_node
 from slackwater.core.errors import SlackwaterError, SqlError
 from slackwater.core.statement import Catalogued, CreateSource, CreateTable, Drop, Show, Statement, Subscribe
 

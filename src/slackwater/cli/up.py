@@ -17,8 +17,8 @@ from slackwater.core.errors import SourceError
 from slackwater.wallclock import WallClock
 
 if TYPE_CHECKING:
-    from slackwater.server.deployment import Deployment, FeedPart, ServerPart, SparkPart
-    from slackwater.server.supervision import Role
+    from slackwater.deployment.configuration import Deployment, FeedPart, ServerPart, SparkPart
+    from slackwater.deployment.supervision import Role
     from slackwater.sources.base import Source
 
 STATE_FILE = "up.json"
@@ -31,9 +31,9 @@ def up(
 ) -> None:
     """Run what the file names, start again what dies, stop all on Ctrl-C or SIGTERM. Ports are in FOLDER/up.json."""
     need_node()
-    from slackwater.server.deployment import read_deployment
-    from slackwater.server.serving import check_host
-    from slackwater.server.supervision import Supervisor
+    from slackwater.deployment.configuration import read_deployment
+    from slackwater.deployment.supervision import Supervisor
+    from slackwater.server.listener import check_host
 
     deployment = read_deployment(file)
     base = (file.parent / deployment.folder).resolve()
@@ -72,7 +72,7 @@ def _in_words(event: dict[str, Any]) -> str:
 
 
 def _roles(file: Path, base: Path, deployment: "Deployment") -> "list[Role]":
-    from slackwater.server.supervision import Role
+    from slackwater.deployment.supervision import Role
 
     server = base / "server"
     spark = deployment.spark
@@ -134,7 +134,7 @@ def _serving(name: str, folder: Path, part: "ServerPart", *more: str) -> "Role":
 
 def _aggregators(file: Path, base: Path, deployment: "Deployment") -> "list[Role]":
     from slackwater.aggregator.configuration import plan_of, read_part
-    from slackwater.server.serving import check_host
+    from slackwater.server.listener import check_host
 
     roles = []
     for name in deployment.aggregators:
@@ -148,9 +148,9 @@ def _aggregators(file: Path, base: Path, deployment: "Deployment") -> "list[Role
 
 def _listening(name: str, folder: Path, port: int, *words: str) -> "Role":
     """A process that says in its folder where it listens."""
-    from slackwater.server.listening import STATE_FILE as LISTENING_FILE
-    from slackwater.server.listening import read_state
-    from slackwater.server.supervision import Role
+    from slackwater.deployment.endpoint_file import STATE_FILE as LISTENING_FILE
+    from slackwater.deployment.endpoint_file import read_state
+    from slackwater.deployment.supervision import Role
 
     ports = {"port": port}
 
@@ -182,9 +182,9 @@ def _check_feed(name: str, feed: "FeedPart", base: Path) -> None:
 def run_feed(file: Annotated[Path, typer.Argument()], name: Annotated[str, typer.Argument()]) -> None:
     """Send the rows of one feed of a deployment; started by `slackwater up`."""
     need_node()
-    from slackwater.server.deployment import read_deployment
-    from slackwater.server.feeding import Feed
-    from slackwater.server.listening import read_state
+    from slackwater.deployment.configuration import read_deployment
+    from slackwater.deployment.endpoint_file import read_state
+    from slackwater.deployment.feed import Feed
     from slackwater.sources import Pace, Replay
 
     deployment = read_deployment(file)
@@ -209,7 +209,7 @@ def run_feed(file: Annotated[Path, typer.Argument()], name: Annotated[str, typer
 
 
 def _source(part: "FeedPart", base: Path) -> "Source":
-    from slackwater.cli.reading import Told, how_to_read
+    from slackwater.cli.file_options import Told, how_to_read
     from slackwater.sources import FileSource, generator
 
     if part.generator is None:
@@ -234,7 +234,7 @@ def run_pipeline(
     """Take a log into latest, history and quarantine on Spark, until stopped; started by `slackwater up`."""
     need_spark()
     from slackwater.pipeline.session import build_session
-    from slackwater.pipeline.stream import run_pipeline as run
+    from slackwater.pipeline.tables.stream import run_pipeline as run
 
     stopping = threading.Event()
     _on_signal(stopping.set)
@@ -260,10 +260,10 @@ def run_spark(
 ) -> None:
     """Keep the standing queries of a log that are Spark's, until stopped; started by `slackwater up`."""
     need_spark()
-    from slackwater.log.opening import on_a_bus, shown
-    from slackwater.pipeline.placing import OnExecutors, wait_for_executors
+    from slackwater.log.address import on_a_bus, shown
+    from slackwater.pipeline.host.executor_affinity import OnExecutors, wait_for_executors
+    from slackwater.pipeline.host.spark_host import HOST_SETTINGS, SparkHost
     from slackwater.pipeline.session import build_session
-    from slackwater.pipeline.spark_host import HOST_SETTINGS, SparkHost
 
     stopping = threading.Event()
     _on_signal(stopping.set)

@@ -3,9 +3,9 @@
 from slackwater.client.answers import Answer, Explanation, Receipt, Standing
 from slackwater.client.cache.settings import Cache
 from slackwater.client.client import Client, connect
-from slackwater.client.events import Shown
 from slackwater.client.failures import Forbidden, Misunderstood, Refused, Unauthorized
-from slackwater.client.subscription import Change, Subscription
+from slackwater.client.live.events import Shown
+from slackwater.client.live.subscription import Change, Subscription
 from slackwater.client.sync import SyncClient, SyncSubscription, connect_sync
 
 __all__ = [

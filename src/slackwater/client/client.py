@@ -24,18 +24,18 @@ from slackwater.client.answers import (
 from slackwater.client.bus import BusDialler
 from slackwater.client.cache.settings import Cache
 from slackwater.client.failures import Refused
-from slackwater.client.ingesting import batches
-from slackwater.client.planned import LANE as PLANNED
-from slackwater.client.planned import Network
+from slackwater.client.live.connection import Dialler, Session, microseconds
+from slackwater.client.live.subscription import Subscription
+from slackwater.client.planned.service import LANE as PLANNED
+from slackwater.client.planned.service import Network
 from slackwater.client.rest import Rest, decoded
-from slackwater.client.session import Dialler, Session, microseconds
-from slackwater.client.subscription import Subscription
+from slackwater.client.row_batches import batches
 from slackwater.core.errors import MissingPart, SlackwaterError
 from slackwater.dissemination.transports.websocket import WebSocketTransport
 
 if TYPE_CHECKING:
     # Needs Arrow and the evaluator, which the base install does without.
-    from slackwater.client.cache.desk import CacheDesk
+    from slackwater.client.cache.service import CacheDesk
 
 _LINES = {"content-type": "application/x-ndjson"}
 
@@ -127,7 +127,7 @@ class Client:
     def _with_cache(self, cache: Cache) -> "CacheDesk":
         """The session of the node's lane, with a cache; it is the first to be asked for everything."""
         try:
-            from slackwater.client.cache.desk import CacheDesk, TablesBody
+            from slackwater.client.cache.service import CacheDesk, TablesBody
         except ImportError as error:
             raise MissingPart('a cache needs pyarrow and duckdb: pip install "slackwater[cache]"') from error
         from slackwater.client.cache.state import CacheState

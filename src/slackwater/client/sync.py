@@ -16,14 +16,14 @@ from slackwater.client.answers import Answer, Explanation, Receipt, Standing
 from slackwater.client.cache.settings import Cache
 from slackwater.client.client import Client
 from slackwater.client.columns import DataFrame, Record
-from slackwater.client.events import Shown
-from slackwater.client.subscription import Change, Subscription
+from slackwater.client.live.events import Shown
+from slackwater.client.live.subscription import Change, Subscription
 from slackwater.core.errors import SlackwaterError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from slackwater.client.cache.desk import CacheDesk
+    from slackwater.client.cache.service import CacheDesk
 
 T = TypeVar("T")
 

@@ -16,8 +16,8 @@ import msgspec
 
 from slackwater.core.disjoint import check_disjoint
 from slackwater.core.errors import AlgebraError, PlanningError
-from slackwater.core.plain_region import plain_region, strange_region
 from slackwater.core.region import Region
+from slackwater.core.region_codec import plain_region, strange_region
 from slackwater.core.types import Position
 
 _TEXT = re.compile(r'CACHE ([\w.-]{1,64}) OF ("(?:[^"]|"")+"|\w+) LIMIT ([1-9]\d{0,11})', re.IGNORECASE)

@@ -30,7 +30,7 @@ Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 WireScalar: TypeAlias = bool | int | float | str | None
 WireRow: TypeAlias = tuple[WireScalar, ...]
 WireRegion: TypeAlias = list[list[list[Any]]]
-"""A region as lists (`core.plain_region`): boxes of sides."""
+"""A region as lists (`core.region_codec`): boxes of sides."""
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):

@@ -29,9 +29,9 @@ from slackwater.core.query import Join, Selection, StandingQuery
 from slackwater.core.region import NOTHING
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Position
+from slackwater.hosting.binder import Binder
 from slackwater.hosting.registrations import Registrations
-from slackwater.hosting.standing import Binder
-from slackwater.hosting.steps import Registration, Step
+from slackwater.hosting.step import Registration, Step
 from slackwater.log import (
     Entry,
     Quarantined,
@@ -45,8 +45,8 @@ from slackwater.log import (
 from slackwater.processing.base import Answer, Notifications
 from slackwater.processing.host import Host, merged
 from slackwater.processing.joined import Part, Surveyed, lowered
-from slackwater.processing.joined.rehearsal import rehearse
-from slackwater.processing.joined.surveying import some_of
+from slackwater.processing.joined.sample import some_of
+from slackwater.processing.joined.warm_up import rehearse
 from slackwater.processing.queries import query_of
 
 STEP_ROWS = 8_192

@@ -16,9 +16,9 @@ from slackwater.core.errors import StoreError
 from slackwater.core.hosts import HostKind
 from slackwater.core.query import StandingQuery
 from slackwater.core.types import Position
-from slackwater.hosting.steps import Registration, Step
+from slackwater.hosting.step import Registration, Step
 from slackwater.processing.base import Answer, Flags, Notifications, RowKind, Rows, Values
-from slackwater.processing.gathering import gathered
+from slackwater.processing.concatenate import gathered
 from slackwater.processing.joined import STAYS
 from slackwater.processing.queries import plain_query, plain_schema, query_of, schema_of
 

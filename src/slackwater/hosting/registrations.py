@@ -13,7 +13,7 @@ import msgspec
 from slackwater.core.hosts import HostKind
 from slackwater.core.query import Join, StandingQuery
 from slackwater.core.types import Position
-from slackwater.hosting.steps import Registration
+from slackwater.hosting.step import Registration
 from slackwater.processing.joined import FamilyShape, lowered
 from slackwater.processing.queries import plain_query, query_of
 

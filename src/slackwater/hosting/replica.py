@@ -17,7 +17,7 @@ from slackwater.core.schema import TableSchema
 from slackwater.core.types import Key, Position, Row
 from slackwater.hosting.publication import Publication, SaidStep
 from slackwater.hosting.registrations import Registrations
-from slackwater.hosting.steps import Registration
+from slackwater.hosting.step import Registration
 from slackwater.processing.base import Answer, RowKind, Rows
 from slackwater.processing.columns import python_rows, python_values, rows_schema
 from slackwater.processing.queries import plain_schema, schema_of

@@ -11,9 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from slackwater.core.durable_file import sealed, unsealed
 from slackwater.core.errors import StoreError
 from slackwater.core.types import Position
-from slackwater.hosting.sealing import sealed, unsealed
 from slackwater.log import disk
 
 KEPT = 2

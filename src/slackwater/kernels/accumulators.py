@@ -16,7 +16,7 @@ Mathematics
 
     A minimum is kept as long as the row that has it stays, or something not greater enters; otherwise it is stale.
 
-`aggregated_plainly` of `kernels.forest` is the oracle here too.
+`aggregated_plainly` of `kernels.aggregate_tree` is the oracle here too.
 """
 
 import math
@@ -24,8 +24,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from slackwater.kernels.aggregate_tree import AVG, COUNT, MIN
 from slackwater.kernels.compiled import compiled
-from slackwater.kernels.forest import AVG, COUNT, MIN
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -1,7 +1,7 @@
 """Which band joins an arriving row affects: by stabbing groups (BJ-SSI), and by the three older ways.
 
 All kernels take rows in the order `by` (near ones after each other find the same blocks in the cache), go on where the
-cursor stands, and stop before a row for which there is no more room; see `processing.matching.indexed.collect`.
+cursor stands, and stop before a row for which there is no more room; see `processing.matching.index_base.collect`.
 `flip` is true for rows of the right side.
 """
 
@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slackwater.kernels.compiled import compiled
-from slackwater.kernels.packed import Packed
 from slackwater.kernels.partners import neighbours, seek
+from slackwater.kernels.sorted_blocks import Packed
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slackwater.kernels.compiled import compiled, inlined
-from slackwater.kernels.packed import Packed, locate
+from slackwater.kernels.sorted_blocks import Packed, locate
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

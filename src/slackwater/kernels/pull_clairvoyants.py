@@ -1,4 +1,4 @@
-"""Two clairvoyants over a trace, compiled; their plain twins in `planning.pulling.clairvoyant` say what they do."""
+"""Two clairvoyants over a trace, compiled; `planning.pulling.published.clairvoyant` has their plain twins."""
 
 import numpy as np
 import numpy.typing as npt

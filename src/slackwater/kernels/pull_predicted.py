@@ -3,8 +3,9 @@
 Design
     Queries lie one after the other: items and weights of query q from `starts[q]` to `starts[q + 1]`. Every tick:
     step the chains, judge the tick that is `longest` + 1 past, at the end of a window move the safety factors,
-    choose, pull, learn, compare errors with bounds. The plain twin is `planning.pulling.predicted.PredictedChange`
-    with `MarkovModel` and one of the choices, driven tick by tick.
+    choose, pull, learn, compare errors with bounds. The plain twin is
+    `planning.pulling.published.predicted_change.PredictedChange` with `MarkovModel` and one of the choices, driven
+    tick by tick.
 """
 
 import math

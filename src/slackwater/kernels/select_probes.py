@@ -6,15 +6,15 @@ what a block can hold at most says whether it can hold anything of use; `coarse`
 for 256 blocks of the directory together.
 
 Kernels take rows in the order `by`, go on where the cursor stands and stop before a row for which there is no room; see
-`processing.matching.indexed.collect`.
+`processing.matching.index_base.collect`.
 """
 
 import numpy as np
 import numpy.typing as npt
 
 from slackwater.kernels.compiled import compiled
-from slackwater.kernels.packed import Packed, find_block, locate
 from slackwater.kernels.partners import joins_within, nearest_joining
+from slackwater.kernels.sorted_blocks import Packed, find_block, locate
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

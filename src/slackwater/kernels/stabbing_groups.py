@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slackwater.kernels.compiled import compiled
-from slackwater.kernels.packed import Packed
+from slackwater.kernels.sorted_blocks import Packed
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

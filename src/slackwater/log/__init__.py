@@ -4,11 +4,11 @@
 `MemoryLog` is their twin for tests. `open_log` chooses by address. `verify` and `inspect` look at a folder.
 """
 
+from slackwater.log.address import open_log
 from slackwater.log.base import Entry, Log
 from slackwater.log.catalog import Catalog
 from slackwater.log.local import LocalLog
 from slackwater.log.memory import MemoryLog, MemoryStore
-from slackwater.log.opening import open_log
 from slackwater.log.records import (
     Quarantined,
     Record,

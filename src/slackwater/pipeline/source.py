@@ -45,7 +45,7 @@ from slackwater.core.errors import LogError, PositionGone, SchemaError
 from slackwater.core.types import Position
 from slackwater.log import Entry, Log, Quarantined, Record, RecordKind, Updates, encode, open_log
 from slackwater.log.records import Stored
-from slackwater.pipeline.columns import aligned, stored_updates, with_positions
+from slackwater.pipeline.tables.columns import aligned, stored_updates, with_positions
 
 FORMAT = "slackwater"
 """What the source is called: `session.readStream.format(FORMAT)`."""

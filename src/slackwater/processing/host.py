@@ -37,8 +37,8 @@ from slackwater.core.types import Instant, Position
 from slackwater.processing import state
 from slackwater.processing.base import Answer, Changes, Notifications, Operator
 from slackwater.processing.bounded import BoundedAggregates
-from slackwater.processing.bounded.listing import listed
-from slackwater.processing.gathering import gathered
+from slackwater.processing.bounded.item_list import listed
+from slackwater.processing.concatenate import gathered
 from slackwater.processing.joined import Family, FamilyShape, StandingJoins, Surveyed
 from slackwater.processing.latest import LatestTable
 from slackwater.processing.queries import check_join, check_query, plain_query, query_of

@@ -10,9 +10,9 @@ from slackwater.core.bound import Bound
 from slackwater.core.errors import AlgebraError, NotSupported, SchemaError
 from slackwater.core.extent import Categories, Interval, Missing
 from slackwater.core.joined import check_pair, joined_schema
-from slackwater.core.plain_region import extent_of, plain_extent, plain_region, region_of
 from slackwater.core.query import Aggregate, AggregateFunction, Join, Selection, StandingQuery, TableQuery, Weight
 from slackwater.core.region import Side
+from slackwater.core.region_codec import extent_of, plain_extent, plain_region, region_of
 from slackwater.core.schema import Column, TableSchema
 from slackwater.core.types import DataType, Scalar
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from starlette.requests import HTTPConnection
 
-from slackwater.server.errors import Refusal
+from slackwater.server.rest.errors import Refusal
 from slackwater.server.store import Scope, Store, Token
 
 LOCAL = "local"

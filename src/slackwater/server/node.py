@@ -24,29 +24,29 @@ from slackwater.core.errors import LogAway, LogError, SlackwaterError
 from slackwater.core.hosts import HostKind, Placement
 from slackwater.core.query import Join, StandingQuery
 from slackwater.core.types import Position
+from slackwater.deployment.endpoint_file import read_state
 from slackwater.hosting.snapshots import Snapshot, SnapshotFolder
-from slackwater.hosting.steps import Registration
+from slackwater.hosting.step import Registration
 from slackwater.intake import MEMORY_FILE
 from slackwater.log import Entry, Registered, Unregistered, open_log
-from slackwater.log.opening import on_a_bus, shown
-from slackwater.processing.joined.rehearsal import rehearse
+from slackwater.log.address import on_a_bus, shown
+from slackwater.processing.joined.warm_up import rehearse
 from slackwater.processing.queries import query_of
-from slackwater.server.engine import NodeEngine
-from slackwater.server.events import Append, Applied, Doubted, Event, Tick
-from slackwater.server.labelling import Labelling, LabellingRules
-from slackwater.server.lanes import NodeLane, Routing
+from slackwater.server.lanes.base import NodeLane, Routing
+from slackwater.server.lanes.spark import SparkLane
 from slackwater.server.limits import ServerLimits
-from slackwater.server.listening import read_state
-from slackwater.server.network.configuration import NetworkSettings
-from slackwater.server.network.desk import NetworkDesk
+from slackwater.server.planners.labels import Labelling, LabellingRules
+from slackwater.server.planners.network.configuration import NetworkSettings
+from slackwater.server.planners.network.service import NetworkDesk
 from slackwater.server.rates import Rates
-from slackwater.server.rules import Rules
-from slackwater.server.sessions import Sessions
-from slackwater.server.spark_lane import SparkLane
-from slackwater.server.state import ServerState
+from slackwater.server.session_host import Sessions
 from slackwater.server.store import STORE_FILE, Store
 from slackwater.server.upstreams import OfferedItems, Offers, Pulling, Upstream
 from slackwater.server.writing import Change, Result, Target, WriteQueue
+from slackwater.sessions.engine import NodeEngine
+from slackwater.sessions.events import Append, Applied, Doubted, Event, Tick
+from slackwater.sessions.rules import Rules
+from slackwater.sessions.state import ServerState
 from slackwater.sql import ExplainTree
 from slackwater.wallclock import WallClock
 

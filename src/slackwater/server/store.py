@@ -23,7 +23,7 @@ from typing import Any, Self
 from slackwater.core.errors import StoreError
 from slackwater.core.hosts import HostKind
 from slackwater.core.types import Instant, Position
-from slackwater.hosting.steps import Registration
+from slackwater.hosting.step import Registration
 
 STORE_FILE = "server.sqlite"
 LONGEST_TOKEN_NAME = 128

@@ -2,11 +2,11 @@
 
 from slackwater.sources.base import Source
 from slackwater.sources.bodies import BodyFormat
+from slackwater.sources.file_format import Format
 from slackwater.sources.files import FileSource
 from slackwater.sources.http import HttpPoller
 from slackwater.sources.inference import AUTO, infer
-from slackwater.sources.opening import Format
-from slackwater.sources.polling import (
+from slackwater.sources.poll_schedule import (
     Backoff,
     Failed,
     Fetched,
@@ -16,7 +16,7 @@ from slackwater.sources.polling import (
     Suspended,
     TokenBucket,
 )
-from slackwater.sources.reading import Reading, read_as
+from slackwater.sources.read_options import Reading, read_as
 from slackwater.sources.replay import FULL_SPEED, Pace, Replay
 from slackwater.sources.shape import Shape
 from slackwater.sources.synthetic import (

@@ -8,8 +8,8 @@ import msgspec
 from slackwater.core.errors import SourceError
 from slackwater.sources.base import BATCH_ROWS, LONGEST_LINE, Rows
 from slackwater.sources.csv_file import CsvReader
+from slackwater.sources.file_format import UTF8_MARK
 from slackwater.sources.json_lines import JsonLinesReader, gather
-from slackwater.sources.opening import UTF8_MARK
 
 
 class BodyFormat(Enum):

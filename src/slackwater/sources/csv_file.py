@@ -17,7 +17,7 @@ from slackwater.core.arrival import Refusal
 from slackwater.core.errors import SourceError
 from slackwater.sources.base import BATCH_ROWS, LONGEST_LINE, MOST_FIELDS, Rows, empty_batch, refuse
 from slackwater.sources.csv_records import Cutter, Piece
-from slackwater.sources.opening import TextBlocks, Trouble
+from slackwater.sources.file_format import TextBlocks, Trouble
 
 
 class CsvReader:

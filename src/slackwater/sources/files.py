@@ -8,7 +8,7 @@ from slackwater.core.arrival import Arrival
 from slackwater.core.schema import TableSchema
 from slackwater.sources.base import BATCH_ROWS
 from slackwater.sources.inference import open_rows
-from slackwater.sources.reading import Reading
+from slackwater.sources.read_options import Reading
 from slackwater.sources.shape import Shape, long_rows, melt
 
 

@@ -24,10 +24,10 @@ from slackwater.core.arrow import EVENT_TIME, INSTANT, SEQUENCE
 from slackwater.core.clock import Clock
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Instant
-from slackwater.sources.asking import Asker, checked, public, read_body
 from slackwater.sources.base import Rows
 from slackwater.sources.bodies import BadBody, BodyFormat, body_rows
-from slackwater.sources.polling import (
+from slackwater.sources.http_request import Asker, checked, public, read_body
+from slackwater.sources.poll_schedule import (
     Failed,
     Fetched,
     NotModified,

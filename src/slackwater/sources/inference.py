@@ -27,10 +27,10 @@ from slackwater.core.schema import Column, TableSchema
 from slackwater.core.types import DataType
 from slackwater.sources.base import Rows
 from slackwater.sources.csv_file import CsvReader
+from slackwater.sources.file_format import Format, TextBlocks, detect
 from slackwater.sources.json_lines import JsonLinesReader
-from slackwater.sources.opening import Format, TextBlocks, detect
 from slackwater.sources.parquet_file import ParquetReader
-from slackwater.sources.reading import Reading, default_delimiter, default_source
+from slackwater.sources.read_options import Reading, default_delimiter, default_source
 from slackwater.sources.shape import Shape, value_names
 from slackwater.sources.times import are_times, naive
 

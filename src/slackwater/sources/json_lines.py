@@ -6,8 +6,8 @@ import numpy as np
 
 from slackwater.core.arrival import Refusal
 from slackwater.sources.base import BATCH_ROWS, LONGEST_LINE, MOST_FIELDS, Rows, empty_batch, refuse
+from slackwater.sources.file_format import TextBlocks
 from slackwater.sources.json_rows import Fault, JsonRow, columns, parse
-from slackwater.sources.opening import TextBlocks
 
 MOST_CELLS = 4_000_000
 """Rows × columns of a batch."""

@@ -15,7 +15,7 @@ import pyarrow.parquet
 
 from slackwater.core.errors import SourceError
 from slackwater.sources.base import BATCH_ROWS, MOST_FIELDS, Rows, empty_batch, refuse
-from slackwater.sources.opening import open_bytes
+from slackwater.sources.file_format import open_bytes
 
 _MAGIC = b"PAR1"
 _DAMAGE = (pa.ArrowException, OSError, ValueError, NotImplementedError)

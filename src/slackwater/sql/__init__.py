@@ -12,7 +12,7 @@ from slackwater.sql.catalog import Catalog
 from slackwater.sql.dialect import Slackwater
 from slackwater.sql.explain import Detail, ExplainTree, Grid, explain, explain_plan, hosted
 from slackwater.sql.parse import ParsedStatement, parse, parse_all
-from slackwater.sql.writing import to_sql
+from slackwater.sql.render import to_sql
 
 __all__ = [
     "Catalog",

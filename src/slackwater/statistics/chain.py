@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slackwater.kernels import ternary
+from slackwater.kernels import ternary_grid
 from slackwater.statistics.rules import Floats, Integers
 
 
@@ -40,9 +40,9 @@ class Chain:
     def state(self, change: float) -> int:
         """The state of a change per tick."""
         if self.level is None:
-            return int(ternary.state_of(change, 0, self.spacing, self.widest or ternary.HALF - 1))
-        reach = (ternary.HALF - 1) * self.spacing
-        return int(ternary.state_at(min(max(change, -reach), reach), self.level))
+            return int(ternary_grid.state_of(change, 0, self.spacing, self.widest or ternary_grid.HALF - 1))
+        reach = (ternary_grid.HALF - 1) * self.spacing
+        return int(ternary_grid.state_at(min(max(change, -reach), reach), self.level))
 
     def probabilities(self, state: int, prior: float = 1.0) -> tuple[Integers, Floats]:
         """p(state, y) for each state y that can follow: (C(state,y) + prior·π(y)) / (Σ_y C(state,y) + prior).

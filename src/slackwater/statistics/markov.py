@@ -8,8 +8,8 @@ nearest whole number and at least 1, is m changes of an m-th each: C(x,y) += 1 a
 *States.* State n stands for a change of n·δ per tick. By default each item has a spacing of its own, a power of
 three: the finest at which its transitions occupy at most `cells` cells and its largest change is state 1093 or less.
 That needs no first pass and no guess, follows the item's own scale, and does not depend on the cuts (`cells`,
-`kernels.ternary`). Where δ is wanted fixed, give `spacing` (one for all, or by item) and `widest` K: changes beyond
-K·δ are then in state ±K.
+`kernels.ternary_grid`). Where δ is wanted fixed, give `spacing` (one for all, or by item) and `widest` K: changes
+beyond K·δ are then in state ±K.
 
 *Seams.* A piece remembers its first and its last change. Where two pieces meet without a gap, the change across, s,
 adds the transitions last → s and s → first.
@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.core.errors import StatisticsError
-from slackwater.kernels import ternary
+from slackwater.kernels import ternary_grid
 from slackwater.statistics import encoding
 from slackwater.statistics.base import check_agreement
 from slackwater.statistics.cells import Cells
@@ -32,7 +32,7 @@ from slackwater.statistics.peritem import Meeting, PerItem, Records
 from slackwater.statistics.rules import Flags, Floats, Integers, Rules
 from slackwater.statistics.ticks import Ticks
 
-SPAN = 2 * ternary.HALF
+SPAN = 2 * ternary_grid.HALF
 UNLIMITED = SPAN * SPAN
 
 
@@ -73,8 +73,8 @@ class Markov(PerItem):
         spacings = spacing.values() if isinstance(spacing, Mapping) else () if spacing is None else (spacing,)
         if not all(0 < each < float("inf") for each in spacings):
             raise StatisticsError(f"spacing must be positive, but came {spacing}")
-        if widest is not None and not 1 <= widest < ternary.HALF:
-            raise StatisticsError(f"widest must be from 1 to {ternary.HALF - 1}, but came {widest}")
+        if widest is not None and not 1 <= widest < ternary_grid.HALF:
+            raise StatisticsError(f"widest must be from 1 to {ternary_grid.HALF - 1}, but came {widest}")
         if cells < 1:
             raise StatisticsError(f"cells must be at least 1, but came {cells}")
         self.tick, self.spacing, self.widest, self.most = tick, spacing, widest, cells
@@ -100,7 +100,7 @@ class Markov(PerItem):
             start, end = (ends[slot - 1] if slot else 0), ends[slot]
             before, after = _apart(self.cells.keys[start:end])
             level = self.cells.levels[slot]
-            spacing = spacings[slot] or float(ternary.SPACINGS[level - ternary.LOWEST])
+            spacing = spacings[slot] or float(ternary_grid.SPACINGS[level - ternary_grid.LOWEST])
             weights = self.cells.weights[start:end] * faded[place]
             chains.append(Chain(spacing, before, after, weights, None if spacings[slot] else int(level), self.widest))
         return ChainFigures(items, tuple(chains))
@@ -117,12 +117,12 @@ class Markov(PerItem):
         fixed = self._spacings(batch.names)
         gap, half, tick = self.rules.gap, self.rules.half, self.tick or 0
         largest = np.zeros(len(batch.names))
-        ternary.largest_change(batch.starts, batch.times, batch.values, gap, tick, largest)
+        ternary_grid.largest_change(batch.starts, batch.times, batch.values, gap, tick, largest)
         # Starting where these items already stand gives the same result sooner: levels never fall.
-        levels = np.where(fixed > 0, 0, np.maximum(ternary.level_for(largest), self._levels(batch.names)))
+        levels = np.where(fixed > 0, 0, np.maximum(ternary_grid.level_for(largest), self._levels(batch.names)))
         room = len(batch) * (2 if tick else 1)
         slots, keys, weights = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room)
-        count = ternary.emit_transitions(
+        count = ternary_grid.emit_transitions(
             *(batch.starts, batch.times, batch.values, gap, half, tick),
             *(levels, fixed, self.widest or 0, slots, keys, weights),
         )
@@ -206,13 +206,13 @@ class Markov(PerItem):
         meeting = self._meet(names, records)
         self._settle(meeting)
         count = len(self.records)
-        lowest = np.full(count, ternary.LOWEST if self.spacing is None else 0, np.int64)
+        lowest = np.full(count, ternary_grid.LOWEST if self.spacing is None else 0, np.int64)
         earlier = self.cells.moved(np.arange(len(self.cells.levels)), lowest)
         theirs = later.moved(meeting.slots, lowest)
         change, known = self._across(meeting.earlier, meeting.later)
         known &= meeting.both
         if self.spacing is None:
-            lowest[meeting.slots] = ternary.level_for(np.where(known, np.abs(change), 0.0))
+            lowest[meeting.slots] = ternary_grid.level_for(np.where(known, np.abs(change), 0.0))
         levels = np.maximum(np.maximum(earlier.levels, theirs.levels), lowest)
         factors = np.ones(count)
         elapsed = meeting.later["last_time"] - meeting.earlier["last_time"]
@@ -228,7 +228,7 @@ class Markov(PerItem):
 
         def states(changes: Floats) -> Integers:
             found = np.empty(len(changes), np.int64)
-            ternary.states_of(changes, levels[slots], fixed, self.widest or 0, found)
+            ternary_grid.states_of(changes, levels[slots], fixed, self.widest or 0, found)
             return found
 
         across = states(change[known])
@@ -250,7 +250,7 @@ class Markov(PerItem):
     def _levels(self, names: Sequence[str]) -> Integers:
         levels = self.cells.levels
         found = (self._slots.get(name, -1) for name in names)
-        return np.array([levels[slot] if slot >= 0 else ternary.LOWEST for slot in found], np.int64)
+        return np.array([levels[slot] if slot >= 0 else ternary_grid.LOWEST for slot in found], np.int64)
 
     def _spacings(self, names: Sequence[str]) -> Floats:
         """The fixed spacing of each item; 0 where the item chooses its own."""
@@ -263,11 +263,11 @@ class Markov(PerItem):
 
 
 def _apart(keys: Integers) -> tuple[Integers, Integers]:
-    return keys // SPAN - ternary.HALF, keys % SPAN - ternary.HALF
+    return keys // SPAN - ternary_grid.HALF, keys % SPAN - ternary_grid.HALF
 
 
 def _joined(before: Integers, after: Integers) -> Integers:
-    return (before + ternary.HALF) * SPAN + after + ternary.HALF
+    return (before + ternary_grid.HALF) * SPAN + after + ternary_grid.HALF
 
 
 def _up(keys: Integers, steps: Integers) -> Integers:

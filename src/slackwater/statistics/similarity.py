@@ -31,7 +31,7 @@ import pyarrow as pa
 
 from slackwater.core.errors import StatisticsError, TooManyItems
 from slackwater.kernels.gram import add_outer
-from slackwater.kernels.grouping import group
+from slackwater.kernels.group_rows import group
 from slackwater.statistics import encoding
 from slackwater.statistics.base import check_agreement
 from slackwater.statistics.neighbours import Similarities

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.core.errors import StatisticsError
-from slackwater.kernels.grouping import group
+from slackwater.kernels.group_rows import group
 from slackwater.statistics.rules import Floats, Integers
 
 LARGEST_VALUE = 1e150

@@ -17,14 +17,14 @@ from slackwater.core.schema import Column, TableSchema
 from slackwater.core.types import DataType
 from slackwater.log import Registered, TableDefined
 from slackwater.planning.aggregation.movement import Movement
-from slackwater.server.engine import NodeEngine
-from slackwater.server.lanes import Routing
-from slackwater.server.network import desk
-from slackwater.server.network.base import Heard, NetworkRules
-from slackwater.server.network.configuration import KnownAggregator, NetworkSettings
-from slackwater.server.network.desk import NetworkDesk
+from slackwater.server.lanes.base import Routing
 from slackwater.server.node import Node, NodeSettings
-from slackwater.server.rules import Rules
+from slackwater.server.planners.network import service as desk
+from slackwater.server.planners.network.base import Heard, NetworkRules
+from slackwater.server.planners.network.configuration import KnownAggregator, NetworkSettings
+from slackwater.server.planners.network.service import NetworkDesk
+from slackwater.sessions.engine import NodeEngine
+from slackwater.sessions.rules import Rules
 
 QUOTES = TableSchema(
     "quotes", (Column("symbol", DataType.TEXT, nullable=False), Column("price", DataType.DOUBLE)), ("symbol",)

@@ -7,11 +7,11 @@ import pytest
 from slackwater.core.errors import SlackwaterError
 from slackwater.core.schema import Column, TableSchema
 from slackwater.core.types import DataType
-from slackwater.hosting.standing import Binder
-from slackwater.server.deployment import read_deployment
-from slackwater.server.network.configuration import read_network
-from slackwater.server.network.plannable import plannable
-from slackwater.server.network.watch import Watch
+from slackwater.deployment.configuration import read_deployment
+from slackwater.hosting.binder import Binder
+from slackwater.server.planners.network.configuration import read_network
+from slackwater.server.planners.network.plannable import plannable
+from slackwater.server.planners.network.watch import Watch
 from slackwater.statistics import Statistics, Ticks
 
 QUOTES = TableSchema(

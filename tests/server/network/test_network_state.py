@@ -11,9 +11,9 @@ from slackwater.core.query import Aggregate, AggregateFunction, Weight
 from slackwater.planning.aggregation import ScaleFreeCost
 from slackwater.planning.aggregation.held_cost import held_messages
 from slackwater.planning.aggregation.movement import Movement
-from slackwater.server.network.base import HERE, Heard, Instruction, NetworkRules, Replan, Resume, Suspend
-from slackwater.server.network.explaining import explained, figures_of
-from slackwater.server.network.state import NetworkState, Seen
+from slackwater.server.planners.network.base import HERE, Heard, Instruction, NetworkRules, Replan, Resume, Suspend
+from slackwater.server.planners.network.explain import explained, figures_of
+from slackwater.server.planners.network.state import NetworkState, Seen
 
 SECOND = 1_000_000
 COLUMN = ("quotes", "price")

@@ -19,13 +19,13 @@ from collections import Counter
 from dataclasses import dataclass
 
 from slackwater.client.cache.table import CachedTable, held
-from slackwater.client.events import Answered, Event, Instruction, Questioned, Send, Unanswerable, Withdrawn
-from slackwater.client.held import Held
-from slackwater.client.state import ClientState, Phase
+from slackwater.client.live.events import Answered, Event, Instruction, Questioned, Send, Unanswerable, Withdrawn
+from slackwater.client.live.replica import Held
+from slackwater.client.live.state import ClientState, Phase
 from slackwater.core.errors import AlgebraError, ProtocolError
 from slackwater.core.labels import label_of, speakable
-from slackwater.core.plain_region import plain_region
 from slackwater.core.region import NOTHING, Region
+from slackwater.core.region_codec import plain_region
 from slackwater.dissemination.encoding import decode_rows, encode
 from slackwater.dissemination.messages import (
     Ask,

@@ -13,9 +13,9 @@ Invariant
 
 from collections.abc import Iterable
 
-from slackwater.client.held import Held
+from slackwater.client.live.replica import Held
+from slackwater.core.box_index import Finder
 from slackwater.core.errors import AlgebraError, ProtocolError
-from slackwater.core.finding import Finder
 from slackwater.core.labels import CacheText, cache_text, label_of
 from slackwater.core.region import NOTHING, Box, Region
 from slackwater.core.schema import shape

@@ -3,17 +3,17 @@
 from slackwater.planning.aggregation.alpha import FollowingAlpha
 from slackwater.planning.aggregation.base import CostModel, Dynamics, NetworkPlan, Offer, Part, SumQuery, messages
 from slackwater.planning.aggregation.consistent_cost import ConsistentCost
-from slackwater.planning.aggregation.drawn import Drawn
 from slackwater.planning.aggregation.exact import Exact
 from slackwater.planning.aggregation.exhaustive import Exhaustive
-from slackwater.planning.aggregation.max_gain import MaxGain
-from slackwater.planning.aggregation.min_cost import MinCost
-from slackwater.planning.aggregation.most_saved import MostSaved
-from slackwater.planning.aggregation.naive import Naive
-from slackwater.planning.aggregation.optc import OptC
-from slackwater.planning.aggregation.predecided import Predecided
-from slackwater.planning.aggregation.printed_cost import PrintedCost
 from slackwater.planning.aggregation.problem import MOST_ITEMS, Planner, Problem
+from slackwater.planning.aggregation.published.max_gain import MaxGain
+from slackwater.planning.aggregation.published.min_cost import MinCost
+from slackwater.planning.aggregation.published.most_saved import MostSaved
+from slackwater.planning.aggregation.published.naive import Naive
+from slackwater.planning.aggregation.published.optc import OptC
+from slackwater.planning.aggregation.published.predecided_bounds import Predecided
+from slackwater.planning.aggregation.published.printed_cost import PrintedCost
+from slackwater.planning.aggregation.published.random_choice import Drawn
 from slackwater.planning.aggregation.scale_free_cost import ScaleFreeCost
 
 __all__ = [

@@ -1,16 +1,16 @@
 """Pulling just enough: bounded aggregates over sources that only answer requests. Needs the `node` extra."""
 
 from slackwater.planning.pulling.base import LONGEST, PullQuery, Scheduler, split_between
-from slackwater.planning.pulling.bookkeeping import Bookkeeping
-from slackwater.planning.pulling.choosing import Choice, Limited, fewest
-from slackwater.planning.pulling.data_incoherency import data_incoherency
-from slackwater.planning.pulling.fixed import FixedInterval
-from slackwater.planning.pulling.largest import largest
-from slackwater.planning.pulling.largest_for_many import largest_for_many
-from slackwater.planning.pulling.markov import ChainSettings, MarkovModel
-from slackwater.planning.pulling.positive_negative import positive_negative
-from slackwater.planning.pulling.predicted import PredictedChange
-from slackwater.planning.pulling.safety import SafetyFactor
+from slackwater.planning.pulling.published.data_incoherency import data_incoherency
+from slackwater.planning.pulling.published.fixed_interval import FixedInterval
+from slackwater.planning.pulling.published.item_choice import Choice, Limited, fewest
+from slackwater.planning.pulling.published.largest import largest
+from slackwater.planning.pulling.published.largest_for_many import largest_for_many
+from slackwater.planning.pulling.published.markov import ChainSettings, MarkovModel
+from slackwater.planning.pulling.published.positive_negative import positive_negative
+from slackwater.planning.pulling.published.predicted_change import PredictedChange
+from slackwater.planning.pulling.published.safety_factor import SafetyFactor
+from slackwater.planning.pulling.scheduler_state import Bookkeeping
 from slackwater.planning.pulling.simulation import (
     Outcome,
     drive,

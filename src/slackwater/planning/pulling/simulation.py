@@ -18,9 +18,9 @@ import numpy.typing as npt
 from slackwater.core.errors import PlanningError
 from slackwater.kernels import pull_clairvoyants, pull_predicted, pull_uncertainty
 from slackwater.planning.pulling.base import LONGEST, PullQuery, Scheduler
-from slackwater.planning.pulling.largest import PULL_RATIO
-from slackwater.planning.pulling.markov import ChainSettings
-from slackwater.planning.pulling.safety import FIRST_GAMMA, LEARNING_RATE, WINDOW
+from slackwater.planning.pulling.published.largest import PULL_RATIO
+from slackwater.planning.pulling.published.markov import ChainSettings
+from slackwater.planning.pulling.published.safety_factor import FIRST_GAMMA, LEARNING_RATE, WINDOW
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

@@ -28,14 +28,14 @@ from slackwater.core.query import AggregateFunction
 from slackwater.kernels.pull_risk import NEGLIGIBLE
 from slackwater.kernels.pull_uncertainty import SETTLING
 from slackwater.planning.pulling.base import LONGEST, PullQuery
-from slackwater.planning.pulling.bookkeeping import NEVER, Bookkeeping
-from slackwater.planning.pulling.delivered import UNKNOWN
+from slackwater.planning.pulling.common_factor import Kinship, Known, likeness
+from slackwater.planning.pulling.delivered_fidelity import UNKNOWN
+from slackwater.planning.pulling.heavy_tails import Tails
 from slackwater.planning.pulling.item_model import ItemModel
-from slackwater.planning.pulling.kinship import Kinship, Known, likeness
 from slackwater.planning.pulling.prices import Account, Prices
 from slackwater.planning.pulling.risk import lowest_risk, risk
+from slackwater.planning.pulling.scheduler_state import NEVER, Bookkeeping
 from slackwater.planning.pulling.shared_clock import SharedClock
-from slackwater.planning.pulling.tails import Tails
 
 AHEAD = 16
 """How many ticks `wake` looks ahead; beyond, waking up for nothing is cheaper than looking."""

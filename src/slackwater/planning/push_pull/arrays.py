@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slackwater.core.errors import PlanningError
-from slackwater.kernels.placing import placed, placed_ranges
+from slackwater.kernels.sorted_search import placed, placed_ranges
 from slackwater.planning.push_pull.base import Flags, Floats, Moves, Queries, Workload
 
 

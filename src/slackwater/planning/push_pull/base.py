@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slackwater.core.errors import PlanningError
-from slackwater.kernels.touching import touch_any
+from slackwater.kernels.box_coverage import touch_any
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -12,13 +12,13 @@ Mathematics
 
 Design
     Only places need nodes, since nothing is paid between them. A query reaches its places through the nodes of a tree
-    over them (`kernels.halving`), so that it has few edges however many places it holds. Queries that touch no place
+    over them (`kernels.kd_tree`), so that it has few edges however many places it holds. Queries that touch no place
     are left out.
 """
 
 import numpy as np
 
-from slackwater.kernels.halving import halve, made_up
+from slackwater.kernels.kd_tree import halve, made_up
 from slackwater.planning.push_pull.base import Floats, Integers, Labelling, Workload
 from slackwater.planning.push_pull.flow import ENDLESS, SINK, SOURCE, smallest_cut, unit_of
 

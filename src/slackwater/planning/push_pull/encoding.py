@@ -17,7 +17,7 @@ from slackwater.core.errors import PlanningError
 from slackwater.core.extent import Categories, Missing
 from slackwater.core.region import NOTHING, Box, Region, Side
 from slackwater.core.types import Scalar
-from slackwater.kernels.touching import weight_at
+from slackwater.kernels.box_coverage import weight_at
 from slackwater.planning.push_pull.axis import Axis, values_of
 from slackwater.planning.push_pull.base import Floats, Integers, Labelling, Moves, Queries, Workload
 from slackwater.planning.push_pull.pricing import Pricing

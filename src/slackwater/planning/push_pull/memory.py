@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slackwater.core.errors import PlanningError
-from slackwater.kernels.touching import touching_plainly, weight_at
+from slackwater.kernels.box_coverage import touching_plainly, weight_at
 from slackwater.planning.push_pull.base import Flags, Floats, Integers, Labeller, Labelling, Workload
 from slackwater.planning.push_pull.exact import exact
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slackwater.core.errors import PlanningError
-from slackwater.kernels.grouping import group
+from slackwater.kernels.group_rows import group
 from slackwater.planning.push_pull.base import Flags, Floats, Integers, Workload, count_on_a_line
 
 

@@ -13,8 +13,8 @@ from html import escape
 from typing import Any
 
 from slackwater.core.extent import Categories, Extent, Interval, Missing
-from slackwater.core.plain_region import plain_region
 from slackwater.core.region import NOTHING, Box, Region
+from slackwater.core.region_codec import plain_region
 from slackwater.core.types import Scalar
 
 _WIDE, _HIGH, _STRIP, _EDGE = 640.0, 400.0, 70.0, 64.0

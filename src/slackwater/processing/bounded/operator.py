@@ -18,10 +18,10 @@ from slackwater.core.query import Aggregate, StandingQuery
 from slackwater.core.types import Instant, Position
 from slackwater.processing import state
 from slackwater.processing.base import Answer, Changes, Latest, Notifications, Partitioning, Values
-from slackwater.processing.bounded.forest import Forest
-from slackwater.processing.bounded.listing import listed
+from slackwater.processing.bounded.aggregate_trees import Forest
+from slackwater.processing.bounded.item_list import listed
 from slackwater.processing.bounded.regional import Regional
-from slackwater.processing.gathering import gathered
+from slackwater.processing.concatenate import gathered
 from slackwater.processing.regions import Sheet
 
 _ForestKey = tuple[str, str | None]

@@ -13,7 +13,7 @@ from slackwater.core.query import Aggregate, AggregateFunction
 from slackwater.core.types import Position
 from slackwater.kernels import accumulators as kernel
 from slackwater.processing.base import Changes, Floats, Integers, Latest, Values
-from slackwater.processing.bounded.forest import FUNCTIONS
+from slackwater.processing.bounded.aggregate_trees import FUNCTIONS
 from slackwater.processing.bounded.ranges import Ranges
 from slackwater.processing.queries import plain_query, query_of
 from slackwater.processing.regions import RegionIndex, Sheet, inside

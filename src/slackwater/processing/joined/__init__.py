@@ -1,10 +1,10 @@
 """Standing joins as subscriptions: very many of them, each with its own ranges, grouped by what they have in common."""
 
 from slackwater.processing.joined.family import Family, Moment
-from slackwater.processing.joined.lowering import FamilyShape, lowered
+from slackwater.processing.joined.lower import FamilyShape, lowered
 from slackwater.processing.joined.operator import STAYS, StandingJoins
-from slackwater.processing.joined.spreading import Line, LineCuts, Part
-from slackwater.processing.joined.surveying import Surveyed, Window
+from slackwater.processing.joined.sample import Surveyed, Window
+from slackwater.processing.joined.shard import Line, LineCuts, Part
 
 __all__ = [
     "STAYS",

@@ -18,7 +18,7 @@ from slackwater.core.joined import joined_schema
 from slackwater.core.query import Join
 from slackwater.processing.base import Flags, Floats, Integers, Latest
 from slackwater.processing.columns import rows_schema
-from slackwater.processing.joined.lowering import FamilyShape, Range, Ranges, lowered
+from slackwater.processing.joined.lower import FamilyShape, Range, Ranges, lowered
 from slackwater.processing.joined.partners import KeyNumbers, partners
 from slackwater.processing.matching.base import JoinSide
 from slackwater.processing.regions import Sheet

@@ -21,9 +21,9 @@ import pyarrow as pa
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Position
 from slackwater.processing.base import Changes, Flags, Integers, Latest
-from slackwater.processing.joined.lowering import FamilyShape, Ranges
+from slackwater.processing.joined.lower import FamilyShape, Ranges
 from slackwater.processing.joined.partners import KeyNumbers, partners
-from slackwater.processing.joined.spreading import LineCuts, OwnRows
+from slackwater.processing.joined.shard import LineCuts, OwnRows
 from slackwater.processing.matching import (
     BandHotspot,
     HotspotTracker,

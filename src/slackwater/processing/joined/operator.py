@@ -40,12 +40,12 @@ from slackwater.processing.base import (
     RowKind,
     Rows,
 )
-from slackwater.processing.differing import Words, bits_of, differing, words_for
+from slackwater.processing.changed_columns import Words, bits_of, differing, words_for
 from slackwater.processing.joined.answers import Answers, side_by_side
 from slackwater.processing.joined.family import Family, Pairs, slots_of
-from slackwater.processing.joined.lowering import FamilyShape, Range, lowered
-from slackwater.processing.joined.spreading import Line, Part, line_of, line_of_query
-from slackwater.processing.joined.surveying import Surveyed, some_of, survey
+from slackwater.processing.joined.lower import FamilyShape, Range, lowered
+from slackwater.processing.joined.sample import Surveyed, some_of, survey
+from slackwater.processing.joined.shard import Line, Part, line_of, line_of_query
 from slackwater.processing.matching.base import JoinSide
 from slackwater.processing.matching.limited import Labour
 from slackwater.processing.queries import plain_query, query_of

@@ -8,8 +8,8 @@ from slackwater.core.schema import TableSchema
 from slackwater.core.types import DataType
 from slackwater.processing.base import Flags, Floats
 from slackwater.processing.columns import Cells
-from slackwater.processing.joined.lowering import FamilyShape
-from slackwater.processing.joined.scattering import scattered, seed_of
+from slackwater.processing.joined.hash_split import scattered, seed_of
+from slackwater.processing.joined.lower import FamilyShape
 from slackwater.processing.matching.base import JoinSide
 from slackwater.processing.regions import Sheet
 

@@ -14,7 +14,7 @@ from slackwater.processing.base import Floats, Integers
 from slackwater.processing.matching.band_merge import merge_join
 from slackwater.processing.matching.base import JoinSide, Shape
 from slackwater.processing.matching.hotspots import ALPHA, SCATTERED, HotspotTracker
-from slackwater.processing.matching.indexed import Found, IndexedMatcher, both, collect
+from slackwater.processing.matching.index_base import Found, IndexedMatcher, both, collect
 from slackwater.processing.matching.order import PackedOrder
 
 

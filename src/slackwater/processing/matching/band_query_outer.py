@@ -7,7 +7,7 @@ import numpy as np
 from slackwater.kernels.band_probes import probe_each_query
 from slackwater.processing.base import Floats
 from slackwater.processing.matching.base import JoinSide
-from slackwater.processing.matching.indexed import Found, IndexedMatcher, collect
+from slackwater.processing.matching.index_base import Found, IndexedMatcher, collect
 
 
 class BandQueryOuter(IndexedMatcher):

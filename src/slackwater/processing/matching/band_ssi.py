@@ -14,7 +14,7 @@ import numpy as np
 from slackwater.kernels.band_probes import count_by_groups, probe_groups
 from slackwater.processing.base import Floats, Integers
 from slackwater.processing.matching.base import JoinRows, JoinSide, Shape, check_rows
-from slackwater.processing.matching.indexed import Found, IndexedMatcher, collect
+from slackwater.processing.matching.index_base import Found, IndexedMatcher, collect
 from slackwater.processing.matching.order import PackedOrder
 from slackwater.processing.matching.partition import LazyPartition, RefinedPartition
 

@@ -1,10 +1,10 @@
-"""A sorted list that changes, as an object: `slackwater.kernels.packed` with arrays that grow."""
+"""A sorted list that changes, as an object: `slackwater.kernels.sorted_blocks` with arrays that grow."""
 
 from itertools import pairwise
 
 import numpy as np
 
-from slackwater.kernels.packed import (
+from slackwater.kernels.sorted_blocks import (
     BLOCKS,
     ENTRIES,
     EVER,

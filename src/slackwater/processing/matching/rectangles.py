@@ -6,8 +6,8 @@ changed and is asked again: a look at every block, not at every query.
 
 import numpy as np
 
-from slackwater.kernels.packed import BLOCKS, Packed
 from slackwater.kernels.select_probes import summarise
+from slackwater.kernels.sorted_blocks import BLOCKS, Packed
 from slackwater.processing.base import Floats, Integers
 from slackwater.processing.matching.order import PackedOrder
 from slackwater.processing.matching.tables import QueryTable

@@ -6,10 +6,10 @@ import numpy as np
 
 from slackwater.processing.base import Floats, Integers
 from slackwater.processing.matching.base import JoinSide, Shape
+from slackwater.processing.matching.group_sides import StabbedRectangles
 from slackwater.processing.matching.hotspots import ALPHA, SCATTERED, HotspotTracker
-from slackwater.processing.matching.indexed import Found, IndexedMatcher, both
+from slackwater.processing.matching.index_base import Found, IndexedMatcher, both
 from slackwater.processing.matching.select_routes import select_first
-from slackwater.processing.matching.stabbed import StabbedRectangles
 
 
 class SelectHotspot(IndexedMatcher):

@@ -10,7 +10,7 @@ import numpy as np
 
 from slackwater.processing.base import Floats, Integers
 from slackwater.processing.matching.base import JoinSide, Shape
-from slackwater.processing.matching.indexed import Found, IndexedMatcher
+from slackwater.processing.matching.index_base import Found, IndexedMatcher
 from slackwater.processing.matching.rectangles import ALL, Rectangles
 from slackwater.processing.matching.select_routes import Stamps, each_query, join_first
 

@@ -14,14 +14,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from slackwater.kernels.packed import Packed
 from slackwater.kernels.partners import count_joining
+from slackwater.kernels.sorted_blocks import Packed
 from slackwater.processing.base import Floats, Integers
 from slackwater.processing.matching.base import JoinRows, JoinSide, Shape, check_rows
 from slackwater.processing.matching.costs import USUAL, Constants, Route, Situation, estimated, features, fitted
 from slackwater.processing.matching.histogram import Ranges, StepFunction, equal_width
 from slackwater.processing.matching.hotspots import ALPHA
-from slackwater.processing.matching.indexed import Found
+from slackwater.processing.matching.index_base import Found
 from slackwater.processing.matching.rectangles import ALL, Rectangles
 from slackwater.processing.matching.select_hotspot import SelectHotspot
 from slackwater.processing.matching.select_routes import Stamps, each_query, join_first, select_first

@@ -5,10 +5,10 @@ All take the rows across, the rows of the batch, and `by`, which of them to do a
 
 import numpy as np
 
-from slackwater.kernels.packed import Packed
 from slackwater.kernels.select_probes import probe_each_query, probe_joined, probe_selected
+from slackwater.kernels.sorted_blocks import Packed
 from slackwater.processing.base import Floats, Integers
-from slackwater.processing.matching.indexed import Found, collect
+from slackwater.processing.matching.index_base import Found, collect
 from slackwater.processing.matching.rectangles import Rectangles
 from slackwater.processing.matching.tables import QueryTable, grown_integers
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from slackwater.processing.base import Floats, Integers
 from slackwater.processing.matching.base import JoinSide, Shape
-from slackwater.processing.matching.indexed import Found, IndexedMatcher
+from slackwater.processing.matching.group_sides import StabbedRectangles
+from slackwater.processing.matching.index_base import Found, IndexedMatcher
 from slackwater.processing.matching.partition import LazyPartition, RefinedPartition
-from slackwater.processing.matching.stabbed import StabbedRectangles
 
 
 class SelectSSI(IndexedMatcher):

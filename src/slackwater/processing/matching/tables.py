@@ -3,7 +3,7 @@
 import numpy as np
 
 from slackwater.core.errors import MatchingError
-from slackwater.kernels.numbering import look_up, put, take_out
+from slackwater.kernels.id_table import look_up, put, take_out
 from slackwater.processing.base import Floats, Integers
 
 

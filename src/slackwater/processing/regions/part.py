@@ -22,8 +22,8 @@ from slackwater.core.types import DataType, Scalar
 from slackwater.kernels import stabbing
 from slackwater.processing.base import Flags, Integers
 from slackwater.processing.columns import Cells
-from slackwater.processing.regions.fitting import fitted
 from slackwater.processing.regions.sheet import Sheet
+from slackwater.processing.regions.typed_extents import fitted
 
 
 class Coding:

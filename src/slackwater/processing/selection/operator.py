@@ -28,7 +28,7 @@ from slackwater.processing.base import (
     RowKind,
     Rows,
 )
-from slackwater.processing.differing import Words, bits_of, differing, words_for
+from slackwater.processing.changed_columns import Words, bits_of, differing, words_for
 from slackwater.processing.queries import plain_query, query_of
 from slackwater.processing.regions import RegionIndex, Sheet, inside
 

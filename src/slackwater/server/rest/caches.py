@@ -11,7 +11,6 @@ from starlette.responses import Response
 from slackwater.core.errors import PlanningError, SlackwaterError
 from slackwater.core.labels import read_labels
 from slackwater.planning.push_pull.region_map import RegionMap
-from slackwater.server.queries import Kept
 from slackwater.server.rest.operation import (
     JSON,
     JSON_LINES,
@@ -25,6 +24,7 @@ from slackwater.server.rest.operation import (
     wrong,
 )
 from slackwater.server.store import Scope
+from slackwater.sessions.query_registry import Kept
 
 CACHE = Parameter("cache", "Its number.", {"type": "integer", "minimum": 0, "maximum": 2**62}, in_path=True)
 

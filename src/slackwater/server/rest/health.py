@@ -5,8 +5,8 @@ from pathlib import Path
 
 from starlette.responses import Response
 
-from slackwater.server.errors import Refusal
 from slackwater.server.rest.bodies import Health, Metrics, Ready, Upstreams
+from slackwater.server.rest.errors import Refusal
 from slackwater.server.rest.operation import JSON, Call, Operation, Parameter, answered, wrong
 from slackwater.server.store import Scope
 from slackwater.server.upstreams import Offers

@@ -3,9 +3,9 @@
 from slackwater.core.hosts import HostKind
 from slackwater.core.query import Aggregate, Join
 from slackwater.core.statement import Subscribe
-from slackwater.hosting.steps import Registration
-from slackwater.server.network.explaining import figures_of
+from slackwater.hosting.step import Registration
 from slackwater.server.node import Node
+from slackwater.server.planners.network.explain import figures_of
 from slackwater.server.rest.bodies import Subscription
 from slackwater.server.rest.joins import matching
 from slackwater.server.upstreams import PlannedFigures

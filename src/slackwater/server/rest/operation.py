@@ -17,9 +17,9 @@ from starlette.responses import Response
 from slackwater.core.schema import TableSchema
 from slackwater.evaluator import Evaluator
 from slackwater.server.access import Caller
-from slackwater.server.errors import Refusal
 from slackwater.server.limits import ServerLimits
 from slackwater.server.node import Node
+from slackwater.server.rest.errors import Refusal
 from slackwater.server.store import Scope
 
 JSON = "application/json"

@@ -14,9 +14,9 @@ from slackwater.core.types import Position
 from slackwater.core.update import Operation as RowOperation
 from slackwater.intake import Receipt
 from slackwater.log import Quarantined
-from slackwater.server.arrow_bodies import read_batches
-from slackwater.server.errors import Refusal as Refused
+from slackwater.server.rest.arrow_bodies import read_batches
 from slackwater.server.rest.bodies import QuarantineAnswer, QuarantinedRow, ReceiptAnswer
+from slackwater.server.rest.errors import Refusal as Refused
 from slackwater.server.rest.operation import (
     ARROW,
     JSON,

@@ -9,12 +9,12 @@ from starlette.responses import Response
 from slackwater.core.hosts import HostKind
 from slackwater.core.statement import Subscribe
 from slackwater.core.types import Position
-from slackwater.hosting.steps import Registration
+from slackwater.hosting.step import Registration
 from slackwater.log import Registered, Unregistered
 from slackwater.processing.queries import plain_query
-from slackwater.server.errors import Refusal
-from slackwater.server.network.state import Seen as Report
+from slackwater.server.planners.network.state import Seen as Report
 from slackwater.server.rest.bodies import Changed, Explanation, Seen, Statement, Subscription, Subscriptions, Taken
+from slackwater.server.rest.errors import Refusal
 from slackwater.server.rest.listing import described, subscribed
 from slackwater.server.rest.operation import JSON, Call, Operation, Parameter, answered, missing, wrong
 from slackwater.server.store import Scope

@@ -11,8 +11,8 @@ from slackwater.core.schema import LONGEST_NAME, TableSchema
 from slackwater.core.statement import CreateTable
 from slackwater.core.types import Position
 from slackwater.log import TableDefined, TableDropped
-from slackwater.server.errors import Refusal
 from slackwater.server.rest.bodies import Changed, ColumnBody, Statement, TableAnswer, TableBody, Tables
+from slackwater.server.rest.errors import Refusal
 from slackwater.server.rest.operation import (
     JSON,
     Call,

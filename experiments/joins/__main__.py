@@ -1,0 +1,35 @@
+"""`python -m experiments.joins data-folder to-folder`: run the three experiments and draw them."""
+
+import csv
+import sys
+import time
+from pathlib import Path
+
+from experiments.joins.experiments import Row, against_groups, against_queries, routes
+from experiments.joins.pictures import draw
+
+
+def main() -> None:
+    """Write three tables and three pictures."""
+    if len(sys.argv) != 3:
+        sys.exit("say where the traces are and where to write: two folders")
+    folder, to = Path(sys.argv[1]), Path(sys.argv[2])
+    to.mkdir(parents=True, exist_ok=True)
+    clock = time.process_time
+    by_queries = list(against_queries(clock, (100, 1_000, 10_000, 100_000)))
+    by_groups = list(against_groups(clock, (1, 10, 100, 1_000, 10_000), 100_000))
+    by_routes = list(routes(clock, folder, queries=100_000, rows=500_000))
+    for name, rows in (("queries", by_queries), ("groups", by_groups), ("routes", by_routes)):
+        _write(to / f"{name}.csv", rows)
+    draw(by_queries, by_groups, by_routes, to)
+
+
+def _write(to: Path, rows: list[Row]) -> None:
+    with to.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    main()

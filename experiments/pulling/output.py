@@ -1,0 +1,61 @@
+"""Where experiments are written: a small CSV and an SVG of the same name."""
+
+import argparse
+import csv
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments.pulling.traces import Floats, trace
+
+
+def folders(purpose: str) -> tuple[Path, Path]:
+    """What the command line says: where the traces are, and where to write."""
+    parser = argparse.ArgumentParser(description=purpose)
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="the folder of traces")
+    parser.add_argument("--out", type=Path, default=Path("docs/pulling"), help="where CSV and SVG go")
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    return given.data, given.out
+
+
+def shares(data: Path) -> tuple[str, Floats]:
+    """Held-out shares by the minute; where the folder is absent, a made market."""
+    name = "stocks by the minute" if data.exists() else "market"
+    return name, trace(name, data, held_out=True)
+
+
+def write_rows(path: Path, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Write a CSV; numbers with at most six digits."""
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows([[f"{each:.6g}" if isinstance(each, float) else each for each in row] for row in rows])
+
+
+def draw(path: Path, title: str, paint: Callable[[Any], None]) -> None:
+    """Write an SVG with one panel; text as text and no date inside, so that the same figures give the same file."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "slackwater", "font.size": 9}):
+        figure = Figure(figsize=(7.2, 4.4), layout="constrained")
+        axis = figure.subplots()
+        paint(axis)
+        axis.set_title(title)
+        axis.grid(visible=True, which="major", color="#dddddd", linewidth=0.6)
+        figure.savefig(path, format="svg", metadata={"Date": None})
+
+
+def fixed_interval(queries: Any, values: Floats, every: int, warm: int) -> tuple[int, float]:
+    """Pulls and mean fidelity of polling every so many ticks, all at once."""
+    ticks = np.arange(len(values))
+    off = values - values[ticks // every * every]
+    kept = []
+    for query in queries:
+        error = off[warm:, list(query.items)] @ np.array(query.weights)
+        kept.append(float(np.mean(np.abs(error) <= query.bound.within)))
+    asked = int(np.sum(ticks[warm:] % every == 0)) * values.shape[1]
+    return asked, float(np.mean(kept))

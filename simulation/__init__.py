@@ -1,0 +1,1 @@
+"""Deterministic simulation: the real states in a world of losses, delays and kills. Not part of the wheel."""

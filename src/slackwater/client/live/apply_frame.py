@@ -1,0 +1,144 @@
+"""A frame applied to what a client holds.
+
+Everything that can be wrong with a frame is found before anything is changed. Facts about a query under another plan
+than the one a subscription is known to be under are passed over: plans are never mixed.
+"""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from slackwater.client.live.events import Described, Ended, Instruction
+from slackwater.client.live.replica import Held
+from slackwater.dissemination.encoding import Encoding, decode_rows
+from slackwater.dissemination.messages import (
+    Delete,
+    Fact,
+    Frame,
+    Refused,
+    Reply,
+    Resumed,
+    Snapshot,
+    Subscribed,
+    Suspended,
+    Unanswered,
+    Upsert,
+    Value,
+    WireRow,
+)
+
+
+class Holder(Protocol):
+    """What of a client a frame can change."""
+
+    encoding: Encoding
+    held: dict[int, Held]
+    by_query: dict[int, set[int]]
+    unanswered: set[int]
+    dropping: dict[int, int]
+    touched: set[int]
+    as_of: int | None
+    until: int
+
+    def drop(self, ref: int, now: int, out: list[Instruction]) -> None:
+        """Tell the node that a subscription is not wanted."""
+        ...
+
+
+def apply(holder: Holder, frame: Frame, now: int, out: list[Instruction]) -> None:
+    """Apply the facts of a frame, and say what changed; a `ProtocolError` leaves everything as it was."""
+    snapshots = {
+        place: decode_rows(fact.rows, fact.digest, holder.encoding)
+        for place, fact in enumerate(frame.facts)
+        if isinstance(fact, Snapshot)
+    }
+    suspended = {fact.query: fact.why for fact in frame.facts if isinstance(fact, Suspended)}
+    touched: dict[int, Held] = {}
+    for place, fact in enumerate(frame.facts):
+        match fact:
+            case Subscribed():
+                _subscribed(holder, fact, suspended.get(fact.query), now, out)
+            case Refused():
+                _refused(holder, fact, out)
+            case Reply() | Unanswered():
+                pass  # for whoever asked: see `client.cache.state`
+            case _:
+                for held in _meant(holder, fact):
+                    touched[held.ref] = held
+                    _change(holder, held, fact, snapshots.get(place), out)
+    for ref in sorted(touched):
+        changed = touched[ref].changed(frame.as_of) if touched[ref].live else None
+        if changed is not None:
+            out.append(changed)
+    holder.touched.update(touched)
+
+
+def _meant(holder: Holder, fact: Value | Upsert | Delete | Snapshot | Suspended | Resumed) -> Iterator[Held]:
+    """The subscriptions that a fact is about."""
+    for ref in holder.by_query.get(fact.query, ()):
+        held = holder.held[ref]
+        if held.under(fact.epoch):
+            yield held
+
+
+def _change(
+    holder: Holder, held: Held, fact: Fact, rows: list[tuple[WireRow, WireRow]] | None, out: list[Instruction]
+) -> None:
+    match fact:
+        case Suspended():
+            held.freeze(holder.as_of, holder.until)
+            held.suspended = fact.why
+        case Resumed() if held.promised is not None:
+            _describe(held, held.promised, out)
+        case Resumed():
+            held.live, held.suspended = True, None
+        case Value() if held.live and held.rows is None:
+            held.apply_value(fact)
+        case Upsert() | Delete() if held.live and held.rows is not None:
+            held.apply_row(fact)
+        case Snapshot() if held.live and held.rows is not None and rows is not None:
+            held.apply_all(rows)
+        case _:
+            pass
+
+
+def _subscribed(holder: Holder, fact: Subscribed, suspended: str | None, now: int, out: list[Instruction]) -> None:
+    held = holder.held.get(fact.ref)
+    if held is None:
+        # What is not wanted any more can be asked for by a message that was late.
+        holder.drop(fact.ref, now, out)
+        return
+    holder.unanswered.discard(fact.ref)
+    holder.touched.add(fact.ref)
+    _unlist(holder, held)
+    holder.by_query.setdefault(fact.query, set()).add(fact.ref)
+    held.listed = fact.query
+    if suspended is None:
+        _describe(held, fact, out)
+        return
+    # It was granted and suspended since: of what was granted nothing has been shown.
+    held.freeze(holder.as_of, holder.until)
+    held.suspended, held.promised = suspended, fact
+
+
+def _describe(held: Held, fact: Subscribed, out: list[Instruction]) -> None:
+    if held.describe(fact):
+        out.append(Described(fact.ref, fact.columns, fact.types, fact.key, fact.within, fact.fidelity, fact.epoch))
+
+
+def _unlist(holder: Holder, held: Held) -> None:
+    if held.listed is not None:
+        holder.by_query.get(held.listed, set()).discard(held.ref)
+        held.listed = None
+
+
+def _refused(holder: Holder, fact: Refused, out: list[Instruction]) -> None:
+    holder.dropping.pop(fact.ref, None)
+    held = holder.held.get(fact.ref)
+    if held is None or held.ended is not None:
+        return
+    held.freeze(holder.as_of, holder.until)
+    held.ended = fact.why
+    holder.unanswered.discard(fact.ref)
+    holder.touched.add(fact.ref)
+    _unlist(holder, held)
+    out.append(Ended(fact.ref, fact.why, fact.host))

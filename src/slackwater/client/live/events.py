@@ -1,0 +1,192 @@
+"""What happens to a client, what it asks for, and what a program is shown: the seam of `ClientState`.
+
+The input and output around the state make connections and carry messages. Of several nodes they choose another one
+for each `Connect`. Times are microseconds of one clock that never goes back; it need not be right.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from slackwater.core.region import Region
+from slackwater.dissemination.messages import FromClient, FromNode, WireRow
+
+# What happens.
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The connection that was asked for is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A message came."""
+
+    message: FromNode
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The connection is gone, or could not be made."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time has passed; see `ClientState.next_tick`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The program subscribes; `ref` is a number of its choice, never used again."""
+
+    ref: int
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unwanted:
+    """The program does not want it any more."""
+
+    ref: int
+
+
+@dataclass(frozen=True, slots=True)
+class Questioned:
+    """The program asks for the rows of a region, as of `after` at least, and they are not all at hand."""
+
+    ref: int
+    table: str
+    region: Region
+    after: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """It does not wait for the answer any more."""
+
+    ref: int
+
+
+Event: TypeAlias = Opened | Received | Lost | Tick | Wanted | Unwanted | Questioned | Withdrawn
+
+
+# What is to be done about it.
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Write a message to the connection."""
+
+    message: FromClient
+
+
+@dataclass(frozen=True, slots=True)
+class Connect:
+    """Drop the connection if there still is one, and make another after this many microseconds."""
+
+    after: int
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A subscription was granted (or is now under another plan): its columns, or none where it is one number."""
+
+    ref: int
+    columns: tuple[str, ...]
+    types: tuple[str, ...]
+    key: tuple[str, ...]
+    within: float
+    fidelity: float
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What is shown of a subscription is something else now.
+
+    Of one number it is `value`; of rows, by key, what entered or changed (`upserts`) and which keys left (`deletes`).
+    A change is told once, and only if it is one; `as_of` is the position at which it is right.
+    """
+
+    ref: int
+    as_of: int
+    value: float | None = None
+    upserts: Mapping[WireRow, WireRow] = field(default_factory=dict)
+    deletes: tuple[WireRow, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Certainty:
+    """Whether what is shown can be relied on has changed; `why` is empty where it can."""
+
+    ref: int
+    certain: bool
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The subscription cannot be had, or no longer; nothing more comes of it."""
+
+    ref: int
+    why: str
+    host: str | None = None
+    """Where it can be had: in the lane of this host."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A question is answered as of a position: by these rows, and those of the cache that lie in `home`.
+
+    The cache is as of that position now; with the next event it may be past it.
+    """
+
+    ref: int
+    as_of: int
+    rows: tuple[WireRow, ...]
+    home: Region
+    shape: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswerable:
+    """A node does not answer a question in this way, and why."""
+
+    ref: int
+    why: str
+
+
+Instruction: TypeAlias = Send | Connect | Described | Changed | Certainty | Ended | Answered | Unanswerable
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a program may know of a subscription at a moment.
+
+    While `certain`, |value − truth at `as_of`| ≤ `bound`, and rows are those of `as_of`, which is no earlier than
+    where the node stood one lease ago. When not certain, `why` says so in a sentence; value and rows are still those
+    of `as_of`. `value` is a number, or None where it is rows, or over nothing, or has not come yet (`as_of` is None).
+
+    A sum that is kept in parts (`client.planned.partial_sum`) has no single position: `as_of` is None, and `positions`
+    are the aggregators of its parts, each with the position, in its own log, as of which its part is shown.
+    """
+
+    value: float | None
+    rows: Mapping[WireRow, WireRow] | None
+    bound: float
+    fidelity: float
+    as_of: int | None
+    certain: bool
+    why: str
+    query: int | None = None
+    epoch: int | None = None
+    positions: tuple[tuple[str, int], ...] | None = None
+
+    @property
+    def come(self) -> bool:
+        """Whether there is an answer."""
+        return self.as_of is not None or self.positions is not None

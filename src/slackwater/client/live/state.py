@@ -1,0 +1,350 @@
+"""A client without its sockets: events in, instructions out.
+
+Design
+    All subscriptions share one session with one node. A frame of it is applied whole or not at all; then everything
+    that is *live* is right as of the frame's position. What is not live, because the node has not answered yet in this
+    session or has suspended it, stays as of the position at which it was right last, and the lease of that time runs
+    out. So a client that goes from one node to another shows what it has, certain until the old lease ends, and
+    nothing is ever shown as of an earlier position: a node is told how far the client has seen, and a frame from
+    before that is not applied.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from slackwater.client.live.apply_frame import apply
+from slackwater.client.live.events import (
+    Certainty,
+    Connect,
+    Ended,
+    Event,
+    Instruction,
+    Lost,
+    Opened,
+    Questioned,
+    Received,
+    Send,
+    Shown,
+    Tick,
+    Unwanted,
+    Wanted,
+    Withdrawn,
+)
+from slackwater.client.live.replica import Held
+from slackwater.core.errors import ProtocolError
+from slackwater.dissemination.encoding import Encoding
+from slackwater.dissemination.messages import VERSION, Ack, Frame, Goodbye, Open, Subscribe, Unsubscribe, Welcome
+
+_SECOND = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a client waits, in microseconds."""
+
+    retry: int = 1 * _SECOND
+    """For an answer, before what was said is said again."""
+    opening: int = 5 * _SECOND
+    """For a session."""
+    first_backoff: int = _SECOND // 10
+    """Before it connects again, doubled with every failure, and spread over half of it."""
+    longest_backoff: int = 10 * _SECOND
+
+
+class Phase(Enum):
+    """Where the connection stands."""
+
+    IDLE = auto()
+    CONNECTING = auto()
+    OPENING = auto()
+    OPEN = auto()
+    REFUSED = auto()
+
+
+class ClientState:
+    """All subscriptions of a client, over one connection at a time.
+
+    `jitter` gives numbers from 0 to below 1, by which waiting before a new connection is spread. `after` is a position
+    that was seen in an earlier life: nothing is shown as of an earlier one.
+    """
+
+    held_class: Callable[[int, str], Held] = Held
+
+    def __init__(
+        self,
+        jitter: Callable[[], float],
+        encoding: Encoding = Encoding.MESSAGEPACK,
+        patience: Patience = Patience(),  # noqa: B008  an immutable value
+        after: int = 0,
+    ) -> None:
+        self.phase = Phase.IDLE
+        self.encoding = encoding
+        self.node = ""
+        self.held: dict[int, Held] = {}
+        self.by_query: dict[int, set[int]] = {}
+        """The live or suspended subscriptions of each query in this session."""
+        self.unanswered: set[int] = set()
+        self.dropping: dict[int, int] = {}
+        """What is no longer wanted, and when that was last said."""
+        self.session = ""
+        self.applied = 0
+        self.as_of: int | None = None
+        """The position as of which everything live is right."""
+        self.until = 0
+        """The end of the lease, on this client's clock."""
+        self.touched: set[int] = set()
+        self._jitter = jitter
+        self._patience = patience
+        self._after = after
+        self._attempts = 0
+        self._generations: dict[str, int] = {}
+        self._why = "no connection was made yet"
+        self._doubted: str | None = None
+        """Why the node does not vouch for what it says at the moment."""
+        self._open: Open | None = None
+        self._opened = 0
+        self._asked_to_open = 0
+        self._lease = 0
+        self._last_received = 0
+        self._next_ack = 0
+        self._missed: int | None = None
+        self._session_certain = False
+        self._frozen: set[int] = set()
+        """What is not live and was last told to be certain."""
+
+    def handle(self, event: Event, now: int) -> list[Instruction]:
+        """Take one event in. The first is a `Tick`: it asks for a connection."""
+        out: list[Instruction] = []
+        match event:
+            case Received():
+                self._received(event, now, out)
+            case Tick():
+                self._tick(now, out)
+            case Wanted():
+                self.held[event.ref] = self.held_class(event.ref, event.sql)
+                if self.phase is Phase.OPEN:
+                    self._subscribe(self.held[event.ref], now, out)
+            case Unwanted():
+                self._unwanted(event.ref, now, out)
+            case Opened() if self.phase is Phase.CONNECTING:
+                self.phase = Phase.OPENING
+                after = max((held.as_of or 0 for held in self.held.values()), default=0)
+                after = max(after, self._after)
+                self._open, self._opened, self._asked_to_open = Open(VERSION, after, now), now, now
+                out.append(Send(self._open))
+            case Lost() if self.phase is not Phase.REFUSED:
+                self._lost(event.why, out)
+            case Opened() | Lost() | Questioned() | Withdrawn():
+                pass
+        self._tell_certainty(now, out)
+        return out
+
+    def shown(self, ref: int, now: int) -> Shown:
+        """What is known of a subscription that was wanted."""
+        held = self.held[ref]
+        as_of, until = (self.as_of, self.until) if held.live else (held.as_of, held.until)
+        why = self._doubt(held, as_of, until, now)
+        return held.shown(as_of, not why, why)
+
+    @property
+    def why(self) -> str:
+        """Why the last connection ended."""
+        return self._why
+
+    def next_tick(self, now: int) -> int | None:
+        """When a `Tick` is due; None where nothing waits for one."""
+        due = [self.held[ref].until for ref in self._frozen]
+        if self._session_certain:
+            due.append(self.until)
+        match self.phase:
+            case Phase.IDLE:
+                return now
+            case Phase.OPENING:
+                due += (self._asked_to_open + self._patience.retry, self._opened + self._patience.opening)
+            case Phase.OPEN:
+                due += (self._next_ack, self._last_received + 2 * self._lease)
+                due += (said + self._patience.retry for said in self.dropping.values())
+                due += ((self.held[ref].asked or 0) + self._patience.retry for ref in self.unanswered)
+            case Phase.CONNECTING | Phase.REFUSED:
+                pass
+        return min(due, default=None)
+
+    # The connection.
+
+    def _tick(self, now: int, out: list[Instruction]) -> None:
+        match self.phase:
+            case Phase.IDLE:
+                self.phase = Phase.CONNECTING
+                out.append(Connect(0))
+            case Phase.OPENING if now >= self._opened + self._patience.opening:
+                self._lost("the node did not answer", out)
+            case Phase.OPENING if now >= self._asked_to_open + self._patience.retry and self._open is not None:
+                self._asked_to_open = now
+                out.append(Send(self._open))
+            case Phase.OPEN if now >= self._last_received + 2 * self._lease:
+                self._lost(f"nothing was heard of node {self.node} for two leases", out)
+            case Phase.OPEN:
+                self._repeat(now, out)
+            case _:
+                pass
+
+    def _repeat(self, now: int, out: list[Instruction]) -> None:
+        if now >= self._next_ack:
+            self._next_ack = now + self._lease // 3
+            out.append(Send(Ack(self.applied, now)))
+        for ref in sorted(self.unanswered):
+            if now >= (self.held[ref].asked or 0) + self._patience.retry:
+                self._subscribe(self.held[ref], now, out)
+        for ref, said in self.dropping.items():
+            if now >= said + self._patience.retry:
+                self.drop(ref, now, out)
+
+    def _lost(self, why: str, out: list[Instruction], *, again: bool = True) -> None:
+        """The session, if there was one, is over."""
+        self._why = why
+        for held in self.held.values():
+            held.lose(self.as_of, self.until)
+            if held.told_certain:
+                self._frozen.add(held.ref)
+        self.by_query.clear()
+        self.unanswered.clear()
+        self.dropping.clear()
+        self.session, self.as_of, self.until, self._session_certain = "", None, 0, False
+        if not again:
+            self.phase = Phase.REFUSED
+            for held in self.held.values():
+                if held.ended is None:
+                    held.ended = why
+                    out.append(Ended(held.ref, why))
+                    self.touched.add(held.ref)
+            return
+        self.phase = Phase.CONNECTING
+        backoff = min(self._patience.longest_backoff, self._patience.first_backoff << min(self._attempts, 16))
+        self._attempts += 1
+        out.append(Connect(int(backoff * (0.5 + self._jitter() / 2)), why))
+
+    def _received(self, event: Received, now: int, out: list[Instruction]) -> None:
+        match event.message:
+            case Frame() as frame:
+                self._frame(frame, now, out)
+            case Welcome() as welcome:
+                self._welcome(welcome, now, out)
+            case Goodbye(why, again) if self.phase in (Phase.OPENING, Phase.OPEN):
+                self._lost(why, out, again=again)
+            case Goodbye():
+                pass
+
+    def _welcome(self, welcome: Welcome, now: int, out: list[Instruction]) -> None:
+        if self.phase is not Phase.OPENING or self._open is None or welcome.clock != self._open.clock:
+            return
+        if welcome.generation < self._generations.get(welcome.node, 0):
+            self._lost(f"an old process of node {welcome.node} answered, which was replaced since", out)
+            return
+        self._generations[welcome.node] = welcome.generation
+        self.phase, self.node, self.session, self._lease = Phase.OPEN, welcome.node, welcome.session, welcome.lease
+        self.applied, self._missed = 0, None
+        self._last_received, self._next_ack = now, now + welcome.lease // 3
+        for held in self.held.values():
+            if held.ended is None:
+                self._subscribe(held, now, out)
+
+    # Frames.
+
+    def _frame(self, frame: Frame, now: int, out: list[Instruction]) -> None:
+        if self.phase is not Phase.OPEN or not self.of_this_session(frame):
+            return
+        self._last_received = now
+        self._doubted = frame.doubt
+        if frame.base > self.applied:
+            if self._missed is None or now >= self._missed + self._lease // 10:
+                self._missed = now
+                out.append(Send(Ack(self.applied, now, missing=True)))
+            return
+        seen = self._open.after if self._open is not None else 0
+        if frame.sequence < self.applied or self.goes_back(frame, seen if self.as_of is None else self.as_of):
+            return
+        if frame.sequence > self.applied:
+            try:
+                apply(self, frame, now, out)
+            except ProtocolError as error:
+                self._lost(str(error), out)
+                return
+            self.applied = frame.sequence
+        self.as_of = frame.as_of
+        self.until = max(self.until, self.lease_end(frame, now))
+        self._attempts = 0
+
+    def of_this_session(self, frame: Frame) -> bool:
+        """Whether a frame belongs here: it may have been under way when another session began."""
+        return frame.session == self.session
+
+    def goes_back(self, frame: Frame, seen: int) -> bool:
+        """Whether a frame is as of an earlier position than what has been seen."""
+        return frame.as_of < seen
+
+    def lease_end(self, frame: Frame, now: int) -> int:
+        """Until when a frame can be relied on: however long it was under way, that is not added."""
+        return frame.heard + self._lease
+
+    # Subscriptions.
+
+    def _subscribe(self, held: Held, now: int, out: list[Instruction]) -> None:
+        held.asked = now
+        self.unanswered.add(held.ref)
+        out.append(Send(Subscribe(held.ref, held.sql, held.as_of if held.rows is not None else None)))
+
+    def _unwanted(self, ref: int, now: int, out: list[Instruction]) -> None:
+        held = self.held.pop(ref, None)
+        if held is None:
+            return
+        listed = self.by_query.get(held.listed, set()) if held.listed is not None else set()
+        for known in (self.unanswered, self._frozen, self.touched, listed):
+            known.discard(ref)
+        if self.phase is Phase.OPEN and held.ended is None:
+            self.drop(ref, now, out)
+
+    def drop(self, ref: int, now: int, out: list[Instruction]) -> None:
+        """Tell the node that it is not wanted."""
+        self.dropping[ref] = now
+        out.append(Send(Unsubscribe(ref)))
+
+    # Certainty.
+
+    def _doubt(self, held: Held, as_of: int | None, until: int, now: int) -> str:
+        """Why what is held of a subscription cannot be relied on; empty where it can."""
+        if held.ended is not None:
+            return held.ended
+        if held.suspended is not None:
+            return held.suspended
+        if as_of is None:
+            return f"no answer has come yet: {self._standing()}"
+        if now >= until:
+            return f"the lease ended {(now - until) / _SECOND:.1f} s ago: {self._standing()}"
+        return ""
+
+    def _standing(self) -> str:
+        match self.phase:
+            case Phase.OPEN if self._doubted is not None:
+                return self._doubted
+            case Phase.OPEN:
+                return f"node {self.node} has been silent, or has yet to answer"
+            case Phase.OPENING:
+                return "a node is being asked for a session"
+            case _:
+                return f"there is no connection ({self._why})"
+
+    def _tell_certainty(self, now: int, out: list[Instruction]) -> None:
+        certain = self.as_of is not None and now < self.until
+        flipped, self._session_certain = certain is not self._session_certain, certain
+        for ref in sorted(self.held if flipped else self.touched | self._frozen):
+            held = self.held[ref]
+            shown = self.shown(ref, now)
+            if shown.certain is not held.told_certain:
+                held.told_certain = shown.certain
+                out.append(Certainty(ref, shown.certain, shown.why))
+            if held.live or not shown.certain:
+                self._frozen.discard(ref)
+            else:
+                self._frozen.add(ref)
+        self.touched.clear()

@@ -1,0 +1,1 @@
+"""Planned sums: parts kept by several aggregators, added up at the client."""

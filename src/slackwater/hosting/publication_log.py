@@ -1,0 +1,200 @@
+"""The folder in which a host that runs elsewhere says what it has to say: durable, in order, each batch once.
+
+    lock            held by the host that may write
+    generation      how many hosts have held it so far
+    next            the batch that was begun, see `Cut`
+    said/           a file for each batch, named by its first position, see `publication`
+    answers/        all that has been said up to a position, see `replica`
+
+A batch is begun by writing down where it ends, and done when its file stands there. A host that dies in between is
+followed by one that cuts the log at the same place, so it says the same. A reader knows the name of the next file
+from the end of the one before. Files that lie before the older of two kept answers are removed.
+"""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from slackwater.core.durable_file import sealed, unsealed
+from slackwater.core.errors import PositionGone, StoreError
+from slackwater.core.types import Position
+from slackwater.hosting.publication import Publication, decode, encode
+from slackwater.hosting.replica import Replica
+from slackwater.hosting.snapshots import Snapshot, SnapshotFolder
+from slackwater.log import disk
+
+_MAGIC = b"SWSAID01"
+_SAID = "said"
+_ANSWERS = "answers"
+_LOOKS = 200
+"""Of so many looks in vain one is for whether the next file has been there and is gone."""
+
+
+class Cut(msgspec.Struct, frozen=True):
+    """A batch that was begun: from where to where, and under which sharding."""
+
+    start: int
+    end: int
+    sharding: int
+
+
+def said_starts(folder: Path) -> list[int]:
+    """Where the batches that were said begin, in order."""
+    try:
+        return sorted(int(path.name[:20]) for path in (folder / _SAID).iterdir() if path.suffix == ".said")
+    except FileNotFoundError:
+        return []
+
+
+def read_said(folder: Path, start: int) -> Publication | None:
+    """What was said of the batch that begins at a position, if it was."""
+    path = _path(folder, start)
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    body = unsealed(_MAGIC, content)
+    if body is None:
+        raise StoreError(
+            f"{path} is damaged; what clients were told is not known any more: let the host and the servers begin with "
+            f"a new folder"
+        )
+    return decode(body)
+
+
+class SaidReader:
+    """Follows what is said. `replica` is brought forward by whoever takes what `next` gives."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.replica = _latest(folder)
+        self._in_vain = 0
+
+    def catch_up(self) -> None:
+        """Take in all that has been said."""
+        while (publication := self.next()) is not None:
+            self.replica.apply(publication)
+
+    def next(self) -> Publication | None:
+        """What was said after the replica's position, once it has been."""
+        found = read_said(self.folder, self.replica.position)
+        self._in_vain = 0 if found is not None else self._in_vain + 1
+        if self._in_vain % _LOOKS == 1:
+            starts = said_starts(self.folder)
+            if starts and starts[0] > self.replica.position:
+                raise PositionGone(
+                    f"what was said at position {self.replica.position} is no longer in {self.folder}, which begins at "
+                    f"{starts[0]}; begin again from the answers there"
+                )
+        return found
+
+
+class SaidWriter:
+    """The one host that may say something; made by taking the folder's lock, under a new generation."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / _SAID).mkdir(parents=True, exist_ok=True)
+        self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self.generation = int((_read(folder / "generation") or b"0").decode()) + 1
+            write_whole(folder / "generation", str(self.generation).encode())
+            reader = SaidReader(folder)
+            reader.catch_up()
+            self.replica = reader.replica
+            beyond = [start for start in said_starts(folder) if start >= self.replica.position]
+            if beyond:
+                raise StoreError(
+                    f"what was said at {self.replica.position} is missing from {folder}, which goes on at {beyond[0]}: "
+                    f"let the host and the servers begin with a new folder"
+                )
+        except BlockingIOError:
+            os.close(self._lock)
+            raise StoreError(f"{folder} is being written by another host; stop that one first") from None
+        except BaseException:
+            os.close(self._lock)
+            raise
+        self._answers = SnapshotFolder(folder / _ANSWERS)
+
+    def begun(self) -> Cut | None:
+        """The batch that was begun and not said, if there is one."""
+        content = _read(self.folder / "next")
+        cut = None if content is None else msgspec.json.decode(content, type=Cut)
+        return cut if cut is not None and cut.start == self.replica.position else None
+
+    def begin(self, cut: Cut) -> None:
+        """Write down where a batch ends, before any of it is done."""
+        write_whole(self.folder / "next", msgspec.json.encode(cut))
+
+    def say(self, publication: Publication) -> None:
+        """Make a batch count."""
+        self.replica.follow(publication)
+        write_whole(_path(self.folder, publication.start), sealed(_MAGIC, encode(publication)))
+        self.replica.apply(publication)
+
+    def keep_answers(self) -> None:
+        """Write down all that has been said, so that nobody needs to read it from the beginning."""
+        self._answers.write(Snapshot(self.replica.position, self.replica.snapshot()))
+
+    def forget_before(self, position: int) -> None:
+        """Remove what was said before this position, as far as the answers make it dispensable."""
+        kept = self._answers.positions()
+        # A reader may be as far behind as the older of two.
+        limit = min(position, kept[-1] if len(kept) > 1 else 0)
+        for start in said_starts(self.folder):
+            if start < limit:
+                _path(self.folder, start).unlink(missing_ok=True)
+
+    def release(self) -> None:
+        """Let another host in."""
+        os.close(self._lock)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+def _latest(folder: Path) -> Replica:
+    for snapshot in _sound(folder):
+        with suppress(StoreError):
+            return Replica.restore(snapshot.state)
+    return Replica()
+
+
+def _sound(folder: Path) -> Iterator[Snapshot]:
+    return SnapshotFolder(folder / _ANSWERS).read(Position(0), Position(2**63 - 1))
+
+
+def _path(folder: Path, start: int) -> Path:
+    return folder / _SAID / f"{start:020d}.said"
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Put a file in its place: whoever looks finds the old one or all of the new one."""
+    draft = path.with_name(path.name + ".draft")
+    try:
+        with draft.open("wb") as file:
+            file.write(content)
+            file.flush()
+            disk.sync(file.fileno())
+        disk.rename(draft, path)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written: {error}") from error

@@ -1,1 +1,0 @@
-"""Simulated clock, network and world: the whole system in one thread, from one seed."""

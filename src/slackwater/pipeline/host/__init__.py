@@ -1,0 +1,1 @@
+"""The Spark host: operators sharded over executors, and where their queries lie."""

@@ -1,0 +1,348 @@
+"""The Spark host: standing queries kept on executors, and what they have to say published batch by batch.
+
+Design
+    The driver looks how far the log reaches, writes down where the next batch ends, has every shard brought there by a
+    task of one job, joins what they say, and publishes it (`hosting.publication_log`). Only then does the batch count.
+    Whatever dies before that, the batch is done again with the same cut and gives the same bytes; whatever dies after,
+    it is done. No row goes through the driver: shards read the log themselves.
+
+    A shard's task asks for the executor that has the shard. An executor that is gone is replaced by another, whose
+    worker takes the shard's snapshot and catches up.
+
+    Why a loop of its own and not a Structured Streaming query: `docs/spark-host.md` has the figures.
+"""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+from slackwater.core.errors import PositionGone, SlackwaterError, StoreError
+from slackwater.core.types import Position
+from slackwater.hosting.publication import Publication, SaidStep, decode_steps, merged_steps
+from slackwater.hosting.publication_log import Cut, SaidWriter
+from slackwater.hosting.step import Step
+from slackwater.log.address import on_a_bus, shown
+from slackwater.pipeline.host.join_cuts import Spreading, recut
+from slackwater.pipeline.host.sharding import Sharding, Shardings, balanced, check_operators, since
+from slackwater.pipeline.host.shards import ShardReport, ShardTask, snapshots_of
+from slackwater.pipeline.source import opened
+from slackwater.pipeline.tables.stream import gist
+from slackwater.processing.base import Notifications, Values
+
+_report = logging.getLogger("slackwater.pipeline")
+
+MAX_ROWS = 65_536
+"""Positions of a batch at most."""
+SNAPSHOT_ROWS, SNAPSHOT_BATCHES = 250_000, 500
+"""So much of the log lies between two snapshots of the shards, at least."""
+SNAPSHOT_SHARE = 0.05
+"""So much of the time may go into snapshots; with many queries they are taken less often."""
+IDLE_SECONDS = 0.005
+"""How often an idle host looks at the log."""
+WARM_SECONDS = 20.0
+"""Spark ends a Python worker that had nothing to do for a minute; so it is given something."""
+HOST_SETTINGS = {"spark.executor.cores": "1", "spark.locality.wait": "500ms"}
+"""One core an executor: with more, tasks would go to any of several workers, and shards would move all the time. A
+shard whose executor is busy waits this long for it: less than catching up takes."""
+TRIES = 5
+USUAL_SPREADING = Spreading()
+"""How joins are spread unless something else is said."""
+SKEW_BATCHES, SKEW, SKEW_SECONDS = 30, 1.5, 0.005
+"""A shard that took so many times the time of another, and so much longer, over so many batches gives queries away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a batch did: so many positions up to `position`, in so many seconds; rows of the log that shards took in.
+
+    `shard_seconds` is what the slowest shard needed, `work_seconds` what all of them did. `met` are rows that joins had
+    to look at, as they were and as they are; `sent` is how often they were given to a shard, all shards together.
+    """
+
+    position: int
+    rows: int
+    seconds: float
+    notifications: int
+    own_rows: int
+    caught_up_rows: int
+    restored: int
+    shard_seconds: float
+    work_seconds: float
+    met: int
+    sent: int
+
+
+class Runner(Protocol):
+    """Runs a task for some shards, somewhere."""
+
+    @property
+    def width(self) -> int:
+        """How many shards there should be."""
+        ...
+
+    def __call__(self, task: ShardTask, shards: list[int]) -> list[ShardReport]:
+        """Run it; whatever fails is raised."""
+        ...
+
+
+class SparkHost:
+    """Keeps the queries that are Spark's; one at a time for a folder. Use it in a with statement."""
+
+    def __init__(
+        self,
+        log: Path | str,
+        folder: Path | str,
+        run: Runner,
+        *,
+        shards: int | None = None,
+        max_rows: int = MAX_ROWS,
+        snapshot_rows: int = SNAPSHOT_ROWS,
+        spreading: Spreading = USUAL_SPREADING,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> None:
+        check_operators()
+        self._log = str(log) if on_a_bus(log) else str(Path(log).absolute())
+        self._folder = Path(folder).absolute()
+        self._runner = run
+        self._max_rows, self._snapshot_rows = max_rows, snapshot_rows
+        self._spreading = spreading
+        self._progress = progress
+        self._said = SaidWriter(self._folder)
+        try:
+            self._check_log()
+            self._shardings = Shardings(self._folder)
+            self._wanted = shards or run.width
+            if not self._shardings.all:
+                self._shardings.add(Sharding.even(0, self.position, self._wanted))
+        except BaseException:
+            self._said.release()
+            raise
+        self._snapshot_at, self._snapshot_when, self._snapshot_cost = self.position, time.monotonic(), 0.0
+        self._batches = 0
+        self._seconds: deque[list[float]] = deque(maxlen=SKEW_BATCHES)
+        self._weights: dict[int, float] = {}
+        self._warm = time.monotonic()
+        self._joins, self._surveyed_before = 0, spreading.every
+
+    @property
+    def position(self) -> int:
+        """Everything before it has been taken in and what it had to say was said."""
+        return self._said.replica.position
+
+    @property
+    def generation(self) -> int:
+        """How many hosts of this folder there have been."""
+        return self._said.generation
+
+    @property
+    def sharding(self) -> Sharding:
+        """Who keeps what."""
+        return self._shardings.all[-1]
+
+    def run(self, stopping: Callable[[], bool]) -> None:
+        """Follow the log until told to stop."""
+        while not stopping():
+            if not self.batch():
+                if time.monotonic() - self._warm > WARM_SECONDS:
+                    self._run(self._standstill(), snapshot=False)
+                time.sleep(IDLE_SECONDS)
+
+    def batch(self) -> bool:
+        """Take in what is there, up to the most that a batch may have; False where there is nothing."""
+        # What was begun is done as it was begun.
+        cut = self._said.begun()
+        if cut is None:
+            if self.sharding.shards != self._wanted:
+                self._shardings.add(Sharding.even(self.sharding.epoch + 1, self.position, self._wanted))
+            end = min(int(opened(self._log).end), self.position + self._max_rows)
+            cut = Cut(self.position, end, self.sharding.epoch)
+        if cut.end <= self.position:
+            return False
+        began = time.perf_counter()
+        snapshot = self._snapshot_due(cut.end)
+        self._said.begin(cut)
+        reports = self._run(cut, snapshot=snapshot, survey=self._survey_due())
+        steps = self._steps(reports)
+        publication = Publication(self.generation, Position(cut.start), Position(cut.end), steps)
+        self._said.say(publication)
+        self._batches += 1
+        if snapshot:
+            self._snapshot_taken(reports)
+        self._note(reports)
+        self._spread(reports)
+        if self._progress is not None:
+            self._progress(
+                Progress(
+                    cut.end,
+                    cut.end - cut.start,
+                    time.perf_counter() - began,
+                    sum(len(said.step.notifications) for said in steps),
+                    sum(one.own_rows for one in reports),
+                    sum(one.caught_up_rows for one in reports),
+                    sum(one.restored for one in reports),
+                    max(one.seconds for one in reports),
+                    sum(one.seconds for one in reports),
+                    max(one.met for one in reports),
+                    sum(one.had for one in reports),
+                )
+            )
+        return True
+
+    def keep_snapshots(self) -> None:
+        """Have all shards write down where they are, so that the next host need not catch up."""
+        if self._snapshot_at < self.position and self._said.begun() is None:
+            self._snapshot_taken(self._run(self._standstill(), snapshot=True))
+
+    def _standstill(self) -> Cut:
+        """A batch without positions, under the sharding of the one that was said last: another is not in force yet."""
+        return Cut(self.position, self.position, since(self._shardings.all, self.position)[0].epoch)
+
+    def reshard(self, shards: int) -> None:
+        """Spread the queries evenly over so many shards, from the next batch on."""
+        self._wanted = shards
+
+    def close(self) -> None:
+        """Let another host in."""
+        self._said.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if error is None:
+                self.keep_snapshots()
+        finally:
+            self.close()
+
+    # ---- beginning
+
+    def _check_log(self) -> None:
+        log, where = opened(self._log), shown(self._log)
+        if self.position > log.end:
+            raise StoreError(
+                f"{self._folder} stands at position {self.position}, but the log at {where} ends at {log.end}: they do "
+                f"not belong together"
+            )
+        if self.position < log.start:
+            raise PositionGone(
+                f"{self._folder} stands at position {self.position}, but the log at {where} now starts at {log.start}: "
+                f"what lies between was dropped, and without it the rows are not known"
+            )
+
+    # ---- the job
+
+    def _run(self, cut: Cut, *, snapshot: bool, survey: bool = False) -> list[ShardReport]:
+        """One task for each shard; again if it fails, because what failed may have been a machine."""
+        self._warm = time.monotonic()
+        shardings = [one for one in self._shardings.all if one.epoch <= cut.sharding]
+        counted = tuple(since(shardings, self._oldest_needed()))
+        task = ShardTask(self._log, str(self._folder), cut.start, cut.end, counted, snapshot, survey)
+        numbers = list(range(shardings[-1].shards))
+        for attempt in range(1, TRIES + 1):
+            try:
+                return sorted(self._runner(task, numbers), key=lambda one: one.shard)
+            except Exception as error:
+                sentence = gist(str(error))
+                if attempt == TRIES:
+                    raise StoreError(
+                        f"the Spark host stopped at position {self.position}: {sentence}; what was said is kept, start "
+                        f"it again to go on"
+                    ) from error
+                _report.warning("a batch failed and is tried again: %s", sentence)
+                time.sleep(0.1 * 2**attempt)
+        raise AssertionError("unreachable")
+
+    def _steps(self, reports: list[ShardReport]) -> tuple[SaidStep, ...]:
+        first, *rest = merged_steps([decode_steps(one.steps) for one in reports])
+        news = self._news(first.step.notifications)
+        return tuple(rest) if news is None else (SaidStep(Step(news)), *rest)
+
+    def _news(self, said: Notifications) -> Notifications | None:
+        """What a shard says of queries that it was given, without what is known already."""
+        values = said.values
+        if values is None:
+            return None
+        known = [self._said.replica.value(number) for number in values.queries.tolist()]
+        told = [value if there else None for value, there in zip(values.values.tolist(), values.there, strict=True)]
+        new = [nth for nth, (a, b) in enumerate(zip(known, told, strict=True)) if a != b]
+        return Notifications(said.position, Values(values.queries[new], values.values[new], values.there[new]))
+
+    # ---- snapshots
+
+    def _snapshot_due(self, end: int) -> bool:
+        if time.monotonic() - self._snapshot_when < self._snapshot_cost / SNAPSHOT_SHARE:
+            return False
+        return end - self._snapshot_at >= self._snapshot_rows or self._batches >= SNAPSHOT_BATCHES
+
+    def _snapshot_taken(self, reports: list[ShardReport]) -> None:
+        began = time.monotonic()
+        try:
+            self._said.keep_answers()
+            oldest = self._oldest_needed()
+            self._said.forget_before(oldest)
+            self._shardings.forget_before(oldest)
+        except SlackwaterError as error:
+            # What was said is there: a full disk must not end the service.
+            _report.error("%s", error)
+        self._snapshot_at, self._snapshot_when, self._batches = self.position, time.monotonic(), 0
+        self._snapshot_cost = max(one.snapshot_seconds for one in reports) + self._snapshot_when - began
+
+    def _oldest_needed(self) -> int:
+        """Where the oldest snapshot of any shard stands: from there on everything is needed."""
+        oldest = [snapshots_of(self._folder, shard).oldest() for shard in range(self.sharding.shards)]
+        return min((0 if one is None else int(one) for one in oldest), default=0)
+
+    # ---- skew
+
+    def _note(self, reports: list[ShardReport]) -> None:
+        for one in reports:
+            if one.weights:
+                self._weights = {
+                    bucket: weight
+                    for bucket, weight in self._weights.items()
+                    if self.sharding.owners[bucket] != one.shard
+                } | {bucket: float(weight) for bucket, weight in one.weights.items()}
+        if len(reports) < 2 or any(one.caught_up_rows for one in reports):
+            return
+        if self._seconds and len(self._seconds[-1]) != len(reports):
+            self._seconds.clear()
+        self._seconds.append([one.seconds for one in reports])
+        if len(self._seconds) < SKEW_BATCHES:
+            return
+        # The middle one of many batches: one that was held up by something else counts for nothing.
+        usual = [sorted(column)[SKEW_BATCHES // 2] for column in zip(*self._seconds, strict=True)]
+        if max(usual) < SKEW * min(usual) or max(usual) - min(usual) < SKEW_SECONDS:
+            return
+        self._seconds.clear()
+        moved = balanced(self.sharding, usual, self._weights, self.position)
+        if moved is not None:
+            _report.info("shards took %s s; queries are moved", ", ".join(f"{one:.4f}" for one in usual))
+            self._shardings.add(moved)
+
+    # ---- joins
+
+    def _survey_due(self) -> bool:
+        if self.sharding.shards < 2 or self._spreading.most_reach < 0 or not self._joins:
+            return False
+        return self._surveyed_before >= self._spreading.every
+
+    def _spread(self, reports: list[ShardReport]) -> None:
+        """Cut the lines of joins where a survey says that it is worth it."""
+        self._joins = sum(one.joins for one in reports)
+        self._surveyed_before += 1
+        surveyed = [one for report in reports for one in report.surveyed]
+        if not surveyed:
+            return
+        self._surveyed_before = 0
+        lines = recut(self.sharding.lines, surveyed, self.sharding.shards, self._spreading)
+        if lines != self.sharding.lines:
+            _report.info("joins are spread by rows on %d of %d lines", len(lines), len(surveyed))
+            self._shardings.add(self.sharding.with_lines(lines, self.position))

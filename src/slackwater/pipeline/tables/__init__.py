@@ -1,0 +1,1 @@
+"""Tables on Spark: *latest*, *history* and *quarantine*, committed exactly once from the log."""

@@ -1,0 +1,116 @@
+"""The writer's side of a folder of latest, history and quarantine: one at a time, one commit after the other."""
+
+import fcntl
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from slackwater.core.errors import StoreError
+from slackwater.pipeline.tables.layout import make_folder
+from slackwater.pipeline.tables.manifest import (
+    Manifest,
+    RecentFile,
+    Settled,
+    State,
+    forget_old,
+    read_state,
+    write_manifest,
+    write_settled,
+)
+
+_KEPT_FOLDERS = ("recent", "latest", "history", "quarantine")
+
+
+class Store:
+    """The exclusive right to write a folder, and its state.
+
+    Opening one that a crash left removes the files that do not count.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        make_folder(folder)
+        self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self.state = read_state(folder) or self._first()
+            self._sweep()
+        except BlockingIOError:
+            os.close(self._lock)
+            raise StoreError(
+                f"{folder} is being written by another pipeline or load; wait for it, or use another folder"
+            ) from None
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def _first(self) -> State:
+        settled = Settled()
+        manifest = Manifest(0, write_settled(self.folder, 0, settled))
+        write_manifest(self.folder, manifest)
+        return State(manifest, settled)
+
+    @property
+    def next_version(self) -> int:
+        """The version that the next commit will make."""
+        return self.state.manifest.version + 1
+
+    def commit(
+        self,
+        *,
+        position: int | None = None,
+        recent: Sequence[RecentFile] | None = None,
+        settled: Settled | None = None,
+        batches: int | None = None,
+        begun: int | None = None,
+    ) -> None:
+        """Make these the truth; what is not given stays as it was."""
+        now = self.state.manifest
+        version = now.version + 1
+        manifest = replace(
+            now,
+            version=version,
+            position=now.position if position is None else position,
+            recent=now.recent if recent is None else tuple(recent),
+            settled=now.settled if settled is None else write_settled(self.folder, version, settled),
+            batches=now.batches if batches is None else batches,
+            begun=now.begun if begun is None else begun,
+        )
+        write_manifest(self.folder, manifest)
+        self.state = State(manifest, self.state.settled if settled is None else settled)
+        forget_old(self.folder, version)
+
+    def remove(self, paths: Iterable[str]) -> None:
+        """Delete files that no longer count."""
+        counting = self.state.paths() - {*self.state.settled.retired}
+        for path in paths:
+            if path not in counting:
+                (self.folder / path).unlink(missing_ok=True)
+
+    def release(self) -> None:
+        """Let another writer in."""
+        os.close(self._lock)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+    def _sweep(self) -> None:
+        """Remove what a crash left: drafts, and files of work that was never committed."""
+        counting = self.state.paths()
+        for top in _KEPT_FOLDERS:
+            for folder, _, names in os.walk(self.folder / top):
+                for name in names:
+                    path = Path(folder) / name
+                    if str(path.relative_to(self.folder)) not in counting:
+                        path.unlink(missing_ok=True)
+        for top in ("manifest", "settled"):
+            for draft in (self.folder / top).glob(".*"):
+                draft.unlink(missing_ok=True)

@@ -1,0 +1,1 @@
+"""Published pull schedulers and baselines, to be compared with."""

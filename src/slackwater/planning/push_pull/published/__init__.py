@@ -1,0 +1,1 @@
+"""Published heuristics and triggers of push and pull, to be compared with."""

@@ -1,0 +1,37 @@
+"""NAIVE: each region as if it were alone, PUSH when its queries cost more than its updates.
+
+A query counts in full at every region it touches, as though it were many queries; that leans towards PUSH and goes
+wrong when there are many updates.
+"""
+
+import numpy as np
+
+from slackwater.kernels.box_coverage import weight_at
+from slackwater.planning.push_pull.base import Floats, Labelling, Workload
+from slackwater.planning.push_pull.ranks import Line
+
+
+def naive(workload: Workload) -> Labelling:
+    """Compare queries with updates region by region."""
+    return Labelling.of(workload, asking(workload, workload.queries.setup) + workload.transfer > pushing(workload))
+
+
+def asking(workload: Workload, weights: Floats) -> Floats:
+    """The weight of the queries that touch each place."""
+    queries = workload.queries
+    if not workload.line:
+        return weight_at(queries.owners, queries.lows, queries.highs, workload.places, weights)
+    line = Line.of(workload)
+    own = weights[line.queries]
+    beyond = np.bincount(line.last + 1, own, len(line.order) + 1)[:-1]
+    answer = np.empty(len(line.order))
+    answer[line.order] = np.cumsum(np.bincount(line.first, own, len(line.order)) - beyond)
+    return answer
+
+
+def pushing(workload: Workload) -> Floats:
+    """The cost of pushing each place alone; a move counts at both of its places."""
+    answer = workload.push.copy()
+    for side in range(2):
+        answer += np.bincount(workload.moves.places[:, side], workload.moves.costs, len(answer))
+    return answer

@@ -1,0 +1,139 @@
+"""The lane of the queries that Spark keeps: what the Spark host says is followed and told to the sessions.
+
+The host is another process and may be slow, or dead. As long as it is behind the log for more than a lease, nobody can
+know how far its values are from what the log holds by now. Then clients are told so: their leases are not renewed.
+"""
+
+import asyncio
+import logging
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+from slackwater.core.errors import PositionGone, SlackwaterError
+from slackwater.hosting.publication_log import SaidReader
+from slackwater.processing.base import Notifications
+from slackwater.server.lanes.base import ReplicaLane, Routing
+from slackwater.server.session_host import Sessions
+from slackwater.sessions.engine import count_queries, events_of
+from slackwater.sessions.events import Append, Applied, Doubted, QueryRegistered, Tick
+from slackwater.sessions.rules import Rules
+from slackwater.sessions.state import ServerState
+
+_report = logging.getLogger("slackwater.server")
+
+LOOK_SECONDS = 0.005
+"""How often it looks whether something was said."""
+
+
+TROUBLE_SECONDS = 1.0
+SEEN_SECONDS = 0.02
+"""How exactly it is known when the log reached a position."""
+
+
+class SparkLane:
+    """Sessions over what a Spark host says in a folder."""
+
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        generation: int,
+        rules: Rules,
+        routing: Routing,
+        append: Callable[[Append], None],
+        reached: Callable[[], int],
+    ) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        self._who = (name, generation)
+        self._reader = SaidReader(folder)
+        self._reader.catch_up()
+        self._rules = rules
+        self._reached = reached
+        self.notified: Counter[int] = Counter()
+        """Notifications of each query since this process began."""
+        self.engine = ReplicaLane(self._reader.replica, routing)
+        self.sessions = Sessions(self._state(), append)
+        self.away: str | None = None
+        """Why the log itself cannot be read."""
+        self._trouble: str | None = None
+        self._doubt: str | None = None
+        self._seen: deque[tuple[float, int]] = deque()
+        """When the log was seen to reach where; those that the host has not come to."""
+
+    def _state(self) -> ServerState:
+        return ServerState(*self._who, self._rules, self.engine)
+
+    def start(self) -> None:
+        """Tell the sessions of what is kept already."""
+        replica = self._reader.replica
+        for one in replica.registrations.values():
+            query = replica.queries[one.number]
+            self.sessions.handle(QueryRegistered(one.number, one.epoch, one.text, one.owner, one.name, query))
+        self.sessions.handle(Applied(Notifications(replica.position)))
+
+    async def follow(self) -> None:
+        """Take in what is said, as it is said. What is wrong with it is a doubt here, and nothing to the others."""
+        while True:
+            try:
+                await self._follow()
+            except PositionGone as error:
+                _report.warning("%s", error)
+                self._begin_again()
+            except SlackwaterError as error:
+                if self._trouble is None:
+                    _report.error("the Spark host cannot be followed: %s", error)
+                self._trouble = f"the Spark host cannot be followed: {error}"
+                self._judge()
+                await asyncio.sleep(TROUBLE_SECONDS)
+
+    async def _follow(self) -> None:
+        while True:
+            publication = self._reader.next()
+            self._trouble = None
+            if publication is None:
+                self._judge()
+                await asyncio.sleep(LOOK_SECONDS)
+                continue
+            replica = self._reader.replica
+            replica.follow(publication)
+            for said in publication.steps:
+                replica.step(said)
+                count_queries(self.notified, said.step.notifications)
+                for event in events_of(said.step):
+                    self.sessions.handle(event)
+                await asyncio.sleep(0)
+            replica.position = publication.end
+            self._judge()
+
+    def _begin_again(self) -> None:
+        """What was said has gone on without us: begin where the answers are now. Clients come back and are told all."""
+        self.sessions.farewell_to_all("what Spark has said was missed here; come again")
+        self._reader = SaidReader(self._folder)
+        self._reader.catch_up()
+        self.engine.replica = self._reader.replica
+        self.sessions.state = self._state()
+        self.start()
+
+    def work(self) -> list[Coroutine[Any, Any, None]]:
+        """What has to be run for it."""
+        return [self.follow(), self.sessions.run(Tick())]
+
+    def _judge(self) -> None:
+        """Whether the host keeps up with the log."""
+        now, end = time.monotonic(), self._reached()
+        while self._seen and self._seen[0][1] <= self.engine.position:
+            self._seen.popleft()
+        if end > self.engine.position and (
+            not self._seen or (end > self._seen[-1][1] and now - self._seen[-1][0] > SEEN_SECONDS and not self._doubt)
+        ):
+            self._seen.append((now, end))
+        doubt = self.away or self._trouble
+        if self._seen and (now - self._seen[0][0]) * 1_000_000 > self._rules.lease:
+            doubt = f"the Spark host is {end - self.engine.position} positions behind the log"
+        if (doubt is None) != (self._doubt is None):
+            self.sessions.handle(Doubted(doubt))
+        self._doubt = doubt

@@ -1,0 +1,219 @@
+"""A node behind a socket: the loopback rule, uvicorn's settings, and how others find out where it listens."""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import uvicorn
+
+from slackwater.core.errors import LogError, SlackwaterError
+from slackwater.deployment.endpoint_file import STATE_FILE, Listening
+from slackwater.dissemination.transports.asgi import HeldProtocol
+from slackwater.log import open_log
+from slackwater.server.access import is_loopback
+from slackwater.server.bus import check_bus, on_bus
+from slackwater.server.live import Live
+from slackwater.server.node import Node, NodeSettings
+from slackwater.server.rest.app import make_app
+from slackwater.server.store import STORE_FILE, Store
+
+_BACKLOG = 4_096
+_GRACEFUL_SECONDS = 5
+_PATIENCE = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """What is to be served and where; port 0 lets the system choose. `bus`: also there, as nats://host:4222/name."""
+
+    settings: NodeSettings
+    host: str = "127.0.0.1"
+    port: int = 0
+    bus: str | None = None
+
+
+def serve(serving: Serving, announce: Callable[[Listening], None], make: Callable[[NodeSettings], Node] = Node) -> int:
+    """Serve until told to stop by a signal; returns the exit code of the process."""
+    folder = serving.settings.folder
+    check_host(serving.host, folder)
+    if serving.bus is not None:
+        check_bus(serving.bus, folder)
+    listener = _listener(serving.host, serving.port)
+    try:
+        if serving.settings.follow is not None:
+            _wait_for_log(serving.settings.follow)
+        node = make(serving.settings)
+    except BaseException:
+        listener.close()
+        raise
+    port = int(listener.getsockname()[1])
+    listening = Listening(serving.host, port, os.getpid(), serving.settings.name, node.generation)
+    return asyncio.run(_run(node, listener, listening, announce, serving.bus))
+
+
+def check_host(host: str, folder: Path) -> None:
+    """Refuse to be reached from other machines while anybody could come in."""
+    if is_loopback(host):
+        return
+    with Store(folder / STORE_FILE) as store:
+        if not store.any_token():
+            raise SlackwaterError(
+                f"without a token the server listens on this machine only, not on {host}; make one first: "
+                f"slackwater token create NAME --scope admin --folder {folder}"
+            )
+
+
+def _wait_for_log(place: Path | str) -> None:
+    """Give the process that writes a log the time to begin it; opening says what is wrong if it does not."""
+    give_up = time.monotonic() + _PATIENCE
+    while not _begun(place) and time.monotonic() < give_up:
+        time.sleep(0.05)
+
+
+def _begun(place: Path | str) -> bool:
+    if isinstance(place, Path):
+        return any(place.glob("*.segment"))
+    try:
+        open_log(place, read_only=True).close()
+    except LogError:
+        return False
+    return True
+
+
+async def _run(
+    node: Node,
+    listener: socket.socket,
+    listening: Listening,
+    announce: Callable[[Listening], None],
+    bus: str | None,
+) -> int:
+    limits = node.settings.limits
+
+    def failed() -> None:
+        server.should_exit = True
+
+    live = Live(node)
+    app = make_app(node, failed, live)
+    server = _Server(
+        uvicorn.Config(
+            app,
+            loop="asyncio",
+            http="auto",
+            ws=HeldProtocol,
+            ws_max_size=limits.frame,
+            ws_per_message_deflate=False,
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=30,
+            timeout_graceful_shutdown=_GRACEFUL_SECONDS,
+            h11_max_incomplete_event_size=64 * 1024,
+        ),
+        node.farewell,
+    )
+    state = node.settings.folder / STATE_FILE
+
+    async def announced() -> None:
+        while not server.started:
+            await asyncio.sleep(0.005)
+        write_state(state, listening)
+        announce(listening)
+
+    async with AsyncExitStack() as stack:
+        if bus is not None:
+            try:
+                await stack.enter_async_context(on_bus(node, live, bus))
+            except BaseException:
+                listener.close()
+                node.close()
+                raise
+        announcing = asyncio.get_running_loop().create_task(announced())
+        try:
+            await server.serve(sockets=[listener])
+        finally:
+            announcing.cancel()
+            await asyncio.gather(announcing, return_exceptions=True)
+            listener.close()
+            state.unlink(missing_ok=True)
+    return 0 if node.failure is None else 1
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, which would end the process by the signal again before everything is put away."""
+
+    def __init__(self, config: uvicorn.Config, farewell: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._farewell = farewell
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Say goodbye before the connections are closed."""
+        self._farewell()
+        await asyncio.sleep(0)
+        await super().shutdown(sockets)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """A signal asks for the end, a second one insists."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.remove_signal_handler(number)
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        # With the protocol named, asyncio sends small answers at once instead of waiting 40 ms for more.
+        made = socket.socket(family, kind, protocol)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            made.bind(address)
+            made.listen(_BACKLOG)
+        except BaseException:
+            made.close()
+            raise
+    except OSError as error:
+        raise SlackwaterError(f"cannot listen on {host}, port {port}: {error.strerror or error}") from error
+    return made
+
+
+def write_state(path: Path, listening: Listening) -> None:
+    """Say where the server listens; whoever reads the file reads all of it or none."""
+    draft = path.with_name(path.name + ".new")
+    draft.write_bytes(msgspec.json.encode(listening) + b"\n")
+    draft.replace(path)
+
+
+class _OneLine(logging.Filter):
+    """What strangers send may be worth a line in the log, never a traceback."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.name == "uvicorn.error" and "Invalid UTF-8" in record.getMessage():
+            record.exc_info = record.exc_text = None
+        return True
+
+
+def report_to_stderr(level: int = logging.INFO) -> None:
+    """One line for each report."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    handler.addFilter(_OneLine())
+    for name in ("slackwater", "uvicorn"):
+        logger = logging.getLogger(name)
+        logger.handlers = [handler]
+        logger.setLevel(level if name == "slackwater" else max(level, logging.WARNING))
+        logger.propagate = False

@@ -1,1 +1,0 @@
-"""A node that plans sums over a network of aggregators; `base` has the contract."""

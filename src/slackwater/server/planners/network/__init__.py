@@ -1,0 +1,1 @@
+"""Planning sums over a network of aggregators; `base` has the contract."""

@@ -1,0 +1,195 @@
+"""The state of all sessions, connected to the world: events go in with the time, instructions are carried out.
+
+Everything happens on the event loop, one event after the other, so nothing is locked. A connection is a number here
+and a `Port`: something that takes bytes at once and says whether it keeps up. While one does not, and only then, a
+task waits for it.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from slackwater.dissemination.encoding import Encoding, encode
+from slackwater.dissemination.messages import FromClient, FromNode, Goodbye
+from slackwater.dissemination.transports import MessageTooLarge
+from slackwater.server.store import Token
+from slackwater.sessions.events import (
+    Append,
+    Blocked,
+    Close,
+    Closed,
+    Connected,
+    Event,
+    Principal,
+    Received,
+    Send,
+    Writable,
+)
+from slackwater.sessions.state import ServerState
+
+SHORTEST_WAIT = 0.005
+LONGEST_WAIT = 0.05
+"""Seconds between two looks at whether a tick is due."""
+
+
+def microseconds() -> int:
+    """The clock that sessions are measured by; it never goes back."""
+    return time.monotonic_ns() // 1000
+
+
+class Port(Protocol):
+    """One end of a connection, as far as sending goes."""
+
+    def send(self, message: bytes | str) -> bool:
+        """Take a message at once; False if the peer does not keep up."""
+        ...
+
+    async def drained(self) -> None:
+        """Return when there is room again, or when the connection has ended."""
+        ...
+
+    def end(self, why: str) -> None:
+        """Close it once what was sent is written."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class _Connection:
+    port: Port
+    encoding: Encoding
+    token: Token | None
+    waiting: "asyncio.Task[None] | None" = None
+
+
+class Sessions:
+    """All connections of a node and the state behind them."""
+
+    def __init__(self, state: ServerState, append: Callable[[Append], None]) -> None:
+        self.state = state
+        self._append = append
+        self._connections: dict[int, _Connection] = {}
+        self._next = 0
+        self.messages: Counter[str] = Counter()
+        self.sent_bytes = 0
+        self.held_back = 0
+
+    def __len__(self) -> int:
+        return len(self._connections)
+
+    def of_token(self, token: Token | None) -> int:
+        """How many connections a token has."""
+        wanted = None if token is None else token.id
+        return sum(1 for one in self._connections.values() if (one.token.id if one.token else None) == wanted)
+
+    def subscribers(self, query: int) -> int:
+        """How many sessions listen to a query."""
+        kept = self.state.subscriptions.queries.get(query)
+        return 0 if kept is None else len(kept.sessions)
+
+    def tokens(self) -> set[str]:
+        """The tokens by which somebody is connected now."""
+        return {one.token.id for one in self._connections.values() if one.token is not None}
+
+    # ---- what happens
+
+    def connected(self, port: Port, principal: Principal, encoding: Encoding, token: Token | None) -> int:
+        """Somebody is there; returns the number of the connection."""
+        self._next += 1
+        self._connections[self._next] = _Connection(port, encoding, token)
+        self.handle(Connected(self._next, principal, encoding))
+        return self._next
+
+    def received(self, number: int, message: FromClient) -> None:
+        """A message came."""
+        if number in self._connections:
+            self.messages["received"] += 1
+            self.handle(Received(number, message))
+
+    def lost(self, number: int) -> None:
+        """A connection is gone."""
+        if self._forget(number) is not None:
+            self.handle(Closed(number))
+
+    def farewell(self, number: int, why: str, *, again: bool) -> None:
+        """End a connection for a reason that its state does not know."""
+        if number in self._connections:
+            self._send(number, Goodbye(why, again))
+            self._end(number, why)
+            self.handle(Closed(number))
+
+    def farewell_to_token(self, token_id: str, why: str) -> None:
+        """The same for everybody who came by a token."""
+        for number, one in list(self._connections.items()):
+            if one.token is not None and one.token.id == token_id:
+                self.farewell(number, why, again=False)
+
+    def farewell_to_strangers(self, why: str) -> None:
+        """The same for everybody who came without one."""
+        for number, one in list(self._connections.items()):
+            if one.token is None:
+                self.farewell(number, why, again=False)
+
+    def farewell_to_all(self, why: str) -> None:
+        """The node goes down: everybody may come back."""
+        for number in list(self._connections):
+            self.farewell(number, why, again=True)
+
+    def handle(self, event: Event) -> None:
+        """Hand an event to the state and do what it says."""
+        for instruction in self.state.handle(event, microseconds()):
+            match instruction:
+                case Send(number, message):
+                    self._send(number, message)
+                case Close(number, why):
+                    self._end(number, why)
+                case Append():
+                    self._append(instruction)
+
+    async def run(self, tick: Event) -> None:
+        """Let time pass for the state, until cancelled."""
+        while True:
+            due = self.state.next_tick()
+            wait = LONGEST_WAIT if due is None else (due - microseconds()) / 1_000_000
+            await asyncio.sleep(min(max(wait, SHORTEST_WAIT), LONGEST_WAIT))
+            if due is not None and due <= microseconds():
+                self.handle(tick)
+
+    # ---- what is done about it
+
+    def _send(self, number: int, message: FromNode) -> None:
+        one = self._connections.get(number)
+        if one is None:
+            return
+        data = encode(message, one.encoding)
+        self.messages["sent"] += 1
+        self.sent_bytes += len(data)
+        try:
+            keeps_up = one.port.send(data if one.encoding is Encoding.MESSAGEPACK else data.decode())
+        except MessageTooLarge as error:
+            self._end(number, str(error))
+            self.handle(Closed(number))
+            return
+        if not keeps_up and one.waiting is None and not isinstance(message, Goodbye):
+            self.held_back += 1
+            one.waiting = asyncio.get_running_loop().create_task(self._wait_for(number, one))
+            self.handle(Blocked(number))
+
+    async def _wait_for(self, number: int, one: _Connection) -> None:
+        await one.port.drained()
+        one.waiting = None
+        if self._connections.get(number) is one:
+            self.handle(Writable(number))
+
+    def _end(self, number: int, why: str) -> None:
+        one = self._forget(number)
+        if one is not None:
+            one.port.end(why)
+
+    def _forget(self, number: int) -> _Connection | None:
+        one = self._connections.pop(number, None)
+        if one is not None and one.waiting is not None:
+            one.waiting.cancel()
+        return one

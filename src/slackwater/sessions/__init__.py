@@ -1,0 +1,1 @@
+"""Sessions without their sockets: events in, instructions out; no clock, no randomness, no I/O."""

@@ -1,0 +1,250 @@
+"""Questions of clients that keep a cache: answered as of the frame that carries the answer, and remembered.
+
+Contract
+    1. An answer is right as of the position of its frame, and with that frame everything pushed up to this position has
+       been told: the client can put the two together.
+    2. Rows that the asker's own label pushes are left out, if the label is in force for this session; the answer says
+       under which plan. Where that cannot be worked out all rows are sent.
+    3. A question is answered once for each time that it is asked. It waits while the connection takes no more, and
+       until the node has come to the position it names.
+    4. What is asked, here or at home (`Report`), is remembered for planning, so much of it as there is room for. No
+       answer ever depends on it.
+    5. A client without room (`GiveUp`) gets labels that push no more than what it keeps, by way of the log.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from slackwater.core.errors import AlgebraError, SlackwaterError
+from slackwater.core.labels import MOST_PAIRS, MOST_WORK, CacheText, cache_text, labellable, spoken
+from slackwater.core.query import Selection
+from slackwater.core.region import NOTHING, Region
+from slackwater.dissemination.encoding import encode_rows
+from slackwater.dissemination.messages import Ask, Fact, GiveUp, Reply, Report, Unanswered, WireRegion
+from slackwater.log.records import Registered
+from slackwater.processing.queries import check_query, plain_query
+from slackwater.sessions.events import Engine
+from slackwater.sessions.query_registry import Kept
+from slackwater.sessions.rules import Rules
+from slackwater.sessions.session import Session
+from slackwater.sessions.subscriptions import Subscriptions
+from slackwater.sessions.wire import projected
+
+_report = logging.getLogger("slackwater.server")
+
+MOST_REPORTED = 64
+"""Regions of one report that are looked at."""
+MOST_REMEMBERED = 5_000
+"""Questions of one cache that are remembered for planning."""
+MOST_WRITTEN = 4_096
+"""Characters that a region takes to be written, if it is to be remembered."""
+MOST_CHARACTERS = 256 * 1024
+"""Characters of all regions that are remembered of one cache."""
+MOST_COUNTED = 1_000_000
+"""Times that one entry of a report may count for: a client cannot drown out its own past for ever."""
+
+
+@dataclass(slots=True)
+class Asked:
+    """What one cache was asked lately: regions, and how often; and how much of it came since labels were made."""
+
+    recent: deque[tuple[Region, int]] = field(default_factory=deque)
+    sizes: deque[int] = field(default_factory=deque)
+    """Characters of each."""
+    written: int = 0
+    since: int = 0
+    content: int = 1
+    """How many times longer than usual it takes until labels are made again: they have been the best for so long."""
+    home: int = 0
+    """How many of all were answered without asking."""
+    pulled: int = 0
+
+
+class Questions:
+    """The questions of a node's sessions, beside its subscriptions."""
+
+    def __init__(self, rules: Rules, engine: Engine, desk: Subscriptions) -> None:
+        self._rules = rules
+        self._engine = engine
+        self._desk = desk
+        self.asked: dict[int, Asked] = {}
+        """By the number of the cache's registration."""
+        self._given_up: dict[int, tuple[int, int]] = {}
+        """Of which plan of a cache it was last said that it does not fit, and when: the log is told once."""
+        self._early: dict[int, Session] = {}
+        """Sessions with questions for which this node has to come further first."""
+
+    # What clients say.
+
+    def ask(self, session: Session, message: Ask) -> None:
+        """Answer with one of the next frames; what there is no room for is asked again by whoever wants it."""
+        if session.wait(message):
+            self._desk.touched[session.connection] = session
+            if message.after > self._desk.position:
+                self._early[session.connection] = session
+
+    def reached(self) -> None:
+        """The node has come further: look at the questions that wait for that."""
+        for connection, session in list(self._early.items()):
+            early = sum(ask.after > self._desk.position for ask in session.questions.values())
+            if early < len(session.questions):
+                self._desk.touched[connection] = session
+            if not early:
+                del self._early[connection]
+
+    def leave(self, session: Session) -> None:
+        """A session is over."""
+        self._early.pop(session.connection, None)
+        session.questions.clear()
+
+    def report(self, session: Session, message: Report) -> None:
+        """Remember what was answered elsewhere."""
+        looked_at = message.counted[:MOST_REPORTED]
+        for counted in looked_at:
+            kept = self._cache(session, counted.table)
+            region = None if kept is None else self._region(counted.table, counted.region, len(looked_at))
+            if kept is not None and region is not None:
+                times = min(counted.times, MOST_COUNTED)
+                self._note(kept, region, times).home += times
+
+    def give_up(self, session: Session, message: GiveUp, now: int) -> None:
+        """Push no more than the client has room for, once the log says so."""
+        kept = self._desk.queries.get(message.query)
+        if kept is None or message.query not in session.references or kept.epoch != message.epoch:
+            return
+        region = self._region(kept.query.table, message.kept)
+        if cache_text(kept.text) is None or not isinstance(kept.query, Selection) or region is None:
+            return
+        epoch, then = self._given_up.get(kept.number, (-1, 0))
+        if epoch == kept.epoch and now < then + self._rules.append_again:
+            return
+        pushed = kept.query.region
+        try:
+            region = pushed.intersect(region) if _comparable(pushed, region) else NOTHING
+            if _comparable(region, pushed) and region.equals(pushed):
+                return
+        except AlgebraError:
+            region = NOTHING
+        self._given_up[kept.number] = (kept.epoch, now)
+        self._desk.append.append(relabelled(kept, region if labellable(region) else NOTHING))
+
+    # Answers.
+
+    def answering(self, session: Session) -> Callable[[Ask], Fact]:
+        """What answers the questions of a session."""
+
+        def answer(ask: Ask) -> Fact:
+            try:
+                return self._answer(session, ask)
+            except Exception:
+                # Questions are answered between the steps of the log: one of them must not end who follows it.
+                _report.exception("question %d of session %s could not be answered", ask.ref, session.identity)
+                return Unanswered(ask.ref, "this node could not work out the answer; ask in another way")
+
+        return answer
+
+    def _answer(self, session: Session, ask: Ask) -> Fact:
+        region = self._region(ask.table, ask.region)
+        if region is None:
+            return Unanswered(
+                ask.ref, "this is no region of a table that there is: boxes of columns and what each may be"
+            )
+        kept = self._cache(session, ask.table)
+        if kept is not None:
+            self._note(kept, region, 1).pulled += 1
+        wanted, epoch = self.remainder(session, ask, region)
+        try:
+            schema = self._engine.schema(ask.table)
+            rows = self._engine.select(ask.table, wanted)
+        except SlackwaterError as error:
+            return Unanswered(ask.ref, str(error))
+        too_many = Unanswered(ask.ref, f"{rows.num_rows} rows are more than one answer can carry; ask for fewer")
+        most = min(self._rules.most_rows, self._rules.most_answered)
+        most_bytes = min(self._rules.most_bytes, self._rules.most_answered_bytes)
+        if rows.num_rows > most or rows.nbytes > most_bytes:
+            return too_many
+        names = tuple(column.name for column in schema.columns)
+        places = [names.index(name) for name in schema.key]
+        pairs = [(tuple([row[place] for place in places]), row) for row in projected(rows, names)]
+        data, digest = encode_rows(pairs, session.encoding)
+        if memoryview(data).nbytes > most_bytes:
+            return too_many
+        return Reply(ask.ref, epoch, data, len(pairs), digest, schema.shape)
+
+    def remainder(self, session: Session, ask: Ask, region: Region) -> tuple[Region, int | None]:
+        """The part of a region that the asker's label does not push, and its epoch; all of it where in doubt."""
+        kept = None if ask.label is None else self._desk.queries.get(ask.label)
+        if kept is None or kept.since is None or kept.suspended is not None or kept.number not in session.references:
+            return region, None
+        if cache_text(kept.text) is None or not isinstance(kept.query, Selection) or kept.query.table != ask.table:
+            return region, None
+        if not _comparable(region, kept.query.region):
+            return region, None
+        try:
+            return region.subtract(kept.query.region), kept.epoch
+        except AlgebraError:
+            return region, None
+
+    # What is remembered.
+
+    def forget(self, kept: Kept) -> None:
+        """Remember no more of what a cache was asked so far."""
+        self.asked.pop(kept.number, None)
+
+    def caches(self) -> list[tuple[Kept, CacheText]]:
+        """The caches that clients keep, and what they are called."""
+        found = ((kept, cache_text(kept.text)) for kept in self._desk.queries)
+        return [(kept, text) for kept, text in found if text is not None]
+
+    def _cache(self, session: Session, table: str) -> Kept | None:
+        """The cache that a session keeps of a table."""
+        for number in session.references:
+            kept = self._desk.queries.get(number)
+            if kept is not None and kept.query.table == table and cache_text(kept.text) is not None:
+                return kept
+        return None
+
+    def _region(self, table: str, plain: WireRegion, among: int = 1) -> Region | None:
+        """A region as a stranger wrote it, one of so many in a message; None where it is none of this table."""
+        try:
+            region = spoken(plain, among)
+            check_query(Selection(table, (), region), self._engine.schema(table))
+            return region
+        except SlackwaterError:
+            return None
+
+    def _note(self, kept: Kept, region: Region, times: int) -> Asked:
+        """Remember a question, if it is not too long; returns all that is remembered of its cache."""
+        asked = self.asked.get(kept.number)
+        if asked is None:
+            alive = {one.number for one in self._desk.queries}
+            self.asked = {number: known for number, known in self.asked.items() if number in alive}
+            self._given_up = {number: last for number, last in self._given_up.items() if number in alive}
+            asked = self.asked[kept.number] = Asked()
+        size = len(str(region))
+        if size > MOST_WRITTEN:
+            return asked
+        asked.recent.append((region, times))
+        asked.sizes.append(size)
+        asked.written += size
+        asked.since += times
+        while len(asked.recent) > MOST_REMEMBERED or asked.written > MOST_CHARACTERS:
+            asked.recent.popleft()
+            asked.written -= asked.sizes.popleft()
+        return asked
+
+
+def _comparable(a: Region, b: Region) -> bool:
+    pairs, work = len(a.boxes) * len(b.boxes), len(a.boxes) * b.weight + len(b.boxes) * a.weight
+    return pairs <= MOST_PAIRS and work <= MOST_WORK
+
+
+def relabelled(kept: Kept, region: Region, columns: tuple[str, ...] | None = None) -> Registered:
+    """The record that gives a cache other labels under the next epoch."""
+    assert isinstance(kept.query, Selection)
+    query = Selection(kept.query.table, columns or kept.query.columns, region)
+    return Registered(
+        kept.query.table, kept.text, kept.owner, kept.name, kept.number, kept.epoch + 1, plain_query(query)
+    )

@@ -1,0 +1,154 @@
+"""The engine of a serving node: steps of the log as events for the state of its sessions."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+
+from slackwater.core.hosts import HostKind
+from slackwater.core.labels import cache_text
+from slackwater.core.query import Selection, StandingQuery
+from slackwater.core.region import Region
+from slackwater.core.schema import TableSchema
+from slackwater.hosting.engine import QueryEngine
+from slackwater.hosting.step import Registration, Step
+from slackwater.log import Entry
+from slackwater.processing.base import Answer, Notifications
+from slackwater.sessions.events import (
+    Applied,
+    Event,
+    QueriesResumed,
+    QueriesSuspended,
+    QueryRegistered,
+    QueryUnregistered,
+)
+
+MOST_RESULTS = 2_000_000
+"""Of joins of one shape in one step, before whole answers are told instead of changes."""
+MOST_STEPS = 50_000_000
+"""Pairs of rows that are looked at for all joins in one step, before those that take most are suspended."""
+_OUTGROWN = "the table has got another column; the cache is filled again with it"
+
+
+class NodeEngine(QueryEngine):
+    """Implements `sessions.events.Engine`; see `hosting.engine` for what a step is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.host.joins.most_results, self.host.joins.most_steps = MOST_RESULTS, MOST_STEPS
+        self.notified: Counter[int] = Counter()
+        """Notifications of each query since this process began."""
+        self.notifications = 0
+
+    # ---- what the state of the sessions asks
+
+    def schema(self, table: str) -> TableSchema:
+        """The table that a bound query reads, or what its pairs of rows go by."""
+        return self.host.schema(table)
+
+    def bind(self, sql: str) -> tuple[StandingQuery, str, str | None]:
+        """A subscription's query, as on any host, unless its answer or what it takes to keep it is too large."""
+        bound = super().bind(sql)
+        self.check_join(bound[0])
+        return bound
+
+    def answer(self, number: int) -> Answer:
+        """All that has been said of a query that is registered."""
+        self.host.check_size(self.query(number))
+        return self.host.answer(number)
+
+    def look(self, number: int) -> None:
+        """See whether a query that grew too large can be followed and answered again, and follow it then."""
+        self.host.check_size(self.query(number))
+        self.host.wake(number)
+
+    def select(self, table: str, region: Region) -> pa.RecordBatch:
+        """The rows of a table that lie in a region."""
+        self.check_question((table,))
+        return self.host.select(table, region)
+
+    # ---- what may be done with tables
+
+    def check_rows(self, table: str) -> None:
+        """Refuse rows for a table that is filled in another way; here every table takes rows."""
+
+    def check_question(self, tables: Iterable[str]) -> None:
+        """Refuse to answer a question about tables whose rows are not exact; here they are."""
+
+    def elsewhere(self, name: str) -> HostKind | None:
+        """There is no other host."""
+        return None
+
+    # ---- steps as events
+
+    def events(self, entries: Iterable[Entry]) -> Iterator[list[Event]]:
+        """Apply entries step by step; what is yielded is to be handed on before the next step is taken."""
+        for step in self.steps(entries):
+            self._count(step)
+            *others, applied = events_of(step)
+            yield [*others, *self._outgrown(step), *self._halted(step.notifications.halted), applied]
+
+    def forget_counts(self) -> None:
+        """Count from here: what was replayed was told to nobody."""
+        self.notified.clear()
+        self.notifications = self.applied_rows = 0
+
+    def registered(self) -> list[Event]:
+        """The queries that are kept now, for a state that begins here."""
+        kept = self.kept()
+        narrow = tuple(one.number for one, query in kept if self._narrow(one, query))
+        events: list[Event] = [_registered(one, query) for one, query in kept]
+        if narrow:
+            events.append(QueriesSuspended(narrow, _OUTGROWN))
+        return [*events, *self._halted(self.host.joins.halted)]
+
+    def _halted(self, numbers: Iterable[int]) -> list[Event]:
+        return [QueriesSuspended((number,), self.host.joins.halted[number], outgrown=True) for number in numbers]
+
+    def _outgrown(self, step: Step) -> list[Event]:
+        """Caches lack a column that their table has got: nobody is to rely on them until they have other labels."""
+        if not step.defined and not step.registered:
+            return []
+        tables = {schema.name for schema in step.defined}
+        kept = self.kept() if tables else []
+        narrow = [one.number for one, query in kept if query.table in tables and self._narrow(one, query)]
+        whole = [one.number for one, query in step.registered if one.epoch and not self._narrow(one, query)]
+        events: list[Event] = []
+        if narrow:
+            events.append(QueriesSuspended(tuple(narrow), _OUTGROWN))
+        caches = tuple(number for number in whole if cache_text(self.registrations[number].text) is not None)
+        if caches:
+            events.append(QueriesResumed(caches))
+        return events
+
+    def _narrow(self, one: Registration, query: StandingQuery) -> bool:
+        if not isinstance(query, Selection) or cache_text(one.text) is None:
+            return False
+        return query.columns != tuple(column.name for column in self.schema(query.table).columns)
+
+    def _count(self, step: Step) -> None:
+        self.notifications += len(step.notifications)
+        count_queries(self.notified, step.notifications)
+        for one in step.unregistered:
+            self.notified.pop(one.number, None)
+
+
+def count_queries(notified: Counter[int], notifications: Notifications) -> None:
+    """Count what was said of each query."""
+    if notifications.values is not None:
+        notified.update(notifications.values.queries.tolist())
+    for rows in notifications.rows:
+        notified.update(rows.queries.tolist())
+
+
+def events_of(step: Step) -> list[Event]:
+    """What the state of the sessions is told of a step."""
+    return [
+        *(_registered(one, query) for one, query in step.registered),
+        *(QueryUnregistered(one.number) for one in step.unregistered),
+        Applied(step.notifications),
+    ]
+
+
+def _registered(one: Registration, query: StandingQuery) -> QueryRegistered:
+    return QueryRegistered(one.number, one.epoch, one.text, one.owner, one.name, query)

@@ -1,0 +1,58 @@
+"""Subscriptions whose query the log has not confirmed yet."""
+
+from typing import TypeAlias
+
+from slackwater.sessions.session import Session, Subscription
+
+_Key: TypeAlias = tuple[str, str | None]
+_Waiter: TypeAlias = tuple[Session, Subscription]
+
+
+class Waiting:
+    """Who waits for which text, and under which name if it is to have one; names are the same in any case."""
+
+    def __init__(self) -> None:
+        self._waiters: dict[_Key, dict[tuple[int, int], _Waiter]] = {}
+
+    def __len__(self) -> int:
+        return sum(len(waiters) for waiters in self._waiters.values())
+
+    def add(self, session: Session, subscription: Subscription) -> bool:
+        """Let a subscription wait; whether it is the first to wait for this."""
+        key = _key(subscription.text, subscription.name)
+        first = key not in self._waiters
+        self._waiters.setdefault(key, {})[session.connection, subscription.ref] = (session, subscription)
+        return first
+
+    def remove(self, session: Session, subscription: Subscription) -> None:
+        """It waits no longer."""
+        key = _key(subscription.text, subscription.name)
+        waiters = self._waiters.get(key)
+        if waiters is not None:
+            waiters.pop((session.connection, subscription.ref), None)
+            if not waiters:
+                del self._waiters[key]
+
+    def anybody(self, text: str, name: str | None) -> bool:
+        """Whether anybody waits for this."""
+        return _key(text, name) in self._waiters
+
+    def take(self, text: str, name: str | None) -> list[_Waiter]:
+        """Those who wait for this; they wait no longer."""
+        return list(self._waiters.pop(_key(text, name), {}).values())
+
+    def served_by(self, text: str, name: str | None) -> list[_Waiter]:
+        """Take those whom a query with this text and name serves."""
+        served = self.take(text, None)
+        return served if name is None else served + self.take(text, name)
+
+    def beaten_by(self, text: str, name: str | None) -> list[_Waiter]:
+        """Take those who want this name for another text."""
+        if name is None:
+            return []
+        keys = [key for key in self._waiters if key[1] == name.lower() and key[0] != text]
+        return [waiter for key in keys for waiter in self.take(*key)]
+
+
+def _key(text: str, name: str | None) -> _Key:
+    return text, None if name is None else name.lower()

@@ -1,0 +1,265 @@
+"""A serving node without its sockets: events in, instructions out.
+
+Design
+    The work of an event is in proportion to what it concerns. A step of the log touches the sessions that subscribe to
+    what changed in it and no others; that everything else is right as of the new position too is said to each session
+    with its next frame, at the latest with a heartbeat. Who is due for one stands in a heap.
+
+    A session is told things only between steps, and then everything that is held for it, in one frame.
+"""
+
+import heapq
+from functools import partial
+
+import msgspec
+
+from slackwater.core.types import Position
+from slackwater.dissemination.messages import (
+    VERSION,
+    Ack,
+    Ask,
+    Fact,
+    GiveUp,
+    Goodbye,
+    Open,
+    Report,
+    Subscribe,
+    Unsubscribe,
+    Welcome,
+)
+from slackwater.sessions.cache_queries import Questions
+from slackwater.sessions.events import (
+    Append,
+    Applied,
+    Blocked,
+    Close,
+    Closed,
+    Connected,
+    Doubted,
+    Engine,
+    Event,
+    Instruction,
+    QueriesResumed,
+    QueriesSuspended,
+    QueryRegistered,
+    QueryUnregistered,
+    Received,
+    Send,
+    Tick,
+    Writable,
+)
+from slackwater.sessions.rules import Rules
+from slackwater.sessions.session import Session
+from slackwater.sessions.subscriptions import Subscriptions
+from slackwater.sessions.timers import Timers
+
+
+class ServerState:
+    """All sessions and registrations of a node; see `sessions.events` for what may happen and what is answered."""
+
+    session_class: type[Session] = Session
+    subscriptions_class: type[Subscriptions] = Subscriptions
+    questions_class: type[Questions] = Questions
+
+    def __init__(self, node: str, generation: int, rules: Rules, engine: Engine) -> None:
+        self.node = node
+        self.generation = generation
+        self.rules = rules
+        self.sessions: dict[int, Session] = {}
+        self._timers = Timers()
+        self.subscriptions = self.subscriptions_class(rules, engine, self._timers)
+        self.subscriptions.send_away = self._end
+        self.questions = self.questions_class(rules, engine, self.subscriptions)
+        self._behind: list[tuple[int, int]] = []
+        """Connections whose clients have seen more of the log than this node, by how far they are."""
+        self._doubt: str | None = None
+        """Why nobody can know how right the answers are: then no lease is renewed."""
+        self._out: list[Instruction] = []
+
+    @property
+    def position(self) -> Position:
+        """The position up to which everything has been told to the sessions or is held for them."""
+        return self.subscriptions.position
+
+    def next_tick(self) -> int | None:
+        """When a `Tick` is due; None where nothing waits for one."""
+        return self._timers.next
+
+    def handle(self, event: Event, now: int) -> list[Instruction]:
+        """Take one event in."""
+        match event:
+            case Received():
+                session = self.sessions.get(event.connection)
+                if session is not None:
+                    session.last_received = now
+                    self._received(session, event, now)
+            case Applied():
+                self._applied(event, now)
+            case Tick():
+                for _, call in self._timers.due(now):
+                    call(now)
+            case Connected():
+                self._connected(event, now)
+            case Blocked():
+                if event.connection in self.sessions:
+                    self.sessions[event.connection].blocked = True
+            case Writable():
+                session = self.sessions.get(event.connection)
+                if session is not None:
+                    session.blocked = False
+                    self.subscriptions.touched[session.connection] = session
+            case Closed():
+                self._forget(event.connection, now)
+            case QueryRegistered():
+                self.subscriptions.registered(event, now)
+            case QueryUnregistered():
+                self.subscriptions.unregistered(event, now)
+            case Doubted(why):
+                self._doubt = why
+            case QueriesSuspended():
+                self.subscriptions.suspend(event)
+            case QueriesResumed():
+                self.subscriptions.resume(event)
+        return self._instructions(now)
+
+    def _instructions(self, now: int) -> list[Instruction]:
+        """What is to be done, with a frame for each session that was touched."""
+        desk = self.subscriptions
+        while desk.touched and not desk.in_step:
+            # What one session is told may concern others: a query that turns out to be too large does.
+            touched = list(desk.touched.values())
+            desk.touched.clear()
+            for session in touched:
+                self._flush(session, now, heartbeat=False)
+        if desk.append:
+            self._out.append(Append(tuple(desk.append)))
+            desk.append.clear()
+        out, self._out = self._out, []
+        return out
+
+    def _flush(self, session: Session, now: int, *, heartbeat: bool) -> None:
+        def whole(number: int) -> list[Fact]:
+            return list(self.subscriptions.whole(number, session.encoding))
+
+        frame = session.frame(self.position, now, whole, heartbeat=heartbeat)
+        if frame is not None:
+            if self._doubt is not None:
+                frame = msgspec.structs.replace(frame, doubt=self._doubt)
+            self._out.append(Send(session.connection, frame))
+            if any(ask.after <= self.position for ask in session.questions.values()):
+                # There was no room for all answers; others have their turn before the next.
+                self._timers.at(now, partial(self._touch, session.connection))
+
+    def _touch(self, connection: int, _: int) -> None:
+        if connection in self.sessions:
+            self.subscriptions.touched[connection] = self.sessions[connection]
+
+    def _applied(self, event: Applied, now: int) -> None:
+        desk = self.subscriptions
+        desk.position = event.notifications.position
+        desk.tell(event.notifications)
+        desk.settle(now)
+        self.questions.reached()
+        while self._behind and self._behind[0][0] <= desk.position:
+            _, connection = heapq.heappop(self._behind)
+            session = self.sessions.get(connection)
+            if session is not None:
+                early, session.early = session.early, []
+                for message in early:
+                    desk.subscribe(session, message, now)
+                desk.touched[connection] = session
+
+    def _connected(self, event: Connected, now: int) -> None:
+        if len(self.sessions) >= self.rules.most_sessions:
+            why = f"this node has {len(self.sessions)} sessions, as many as it may; try another one"
+            self._out += (Send(event.connection, Goodbye(why)), Close(event.connection, why))
+            return
+        identity = f"{self.node}/{self.generation}/{event.connection}"
+        session = self.sessions[event.connection] = self.session_class(
+            event.connection, identity, event.principal, event.encoding, self.rules.most_held, now
+        )
+        session.answer, session.most_bytes = self.questions.answering(session), self.rules.most_bytes
+        session.most_at_once, session.most_questions = self.rules.most_at_once, self.rules.most_questions
+        self._timers.at(now + self.rules.heartbeat, partial(self._due, event.connection))
+
+    def _received(self, session: Session, event: Received, now: int) -> None:
+        match event.message:
+            case Ack() as ack if session.opened:
+                self._acknowledged(session, ack, now)
+            case Open() as message:
+                self._open(session, message)
+            case Subscribe() as message if session.opened:
+                if len(session.subscriptions) + len(session.early) >= 2 * self.rules.most_subscriptions:
+                    self._end(session, "there are too many subscriptions and attempts at them in this session", now)
+                elif session.after > self.position:
+                    session.early.append(message)
+                else:
+                    self.subscriptions.subscribe(session, message, now)
+            case Ask() as message if session.opened:
+                self.questions.ask(session, message)
+            case Report() as message if session.opened:
+                self.questions.report(session, message)
+            case GiveUp() as message if session.opened:
+                self.questions.give_up(session, message, now)
+            case Unsubscribe() as message if session.opened:
+                session.early = [early for early in session.early if early.ref != message.ref]
+                self.subscriptions.unsubscribe(session, message.ref, now)
+            case _:
+                # On a network that reorders, what belongs to a session can overtake its beginning; it is sent again.
+                pass
+
+    def _open(self, session: Session, message: Open) -> None:
+        if message.version != VERSION:
+            why = f"this node speaks version {VERSION} of the protocol, you speak {message.version}; update the older"
+            self._end(session, why, session.last_received, again=False)
+            return
+        if not session.opened:
+            session.opened = True
+            session.after = message.after
+            self._hear(session, message.clock)
+            if message.after > self.position:
+                heapq.heappush(self._behind, (message.after, session.connection))
+        welcome = Welcome(session.identity, self.node, self.generation, self.rules.lease, message.clock)
+        self._out.append(Send(session.connection, welcome))
+
+    def _acknowledged(self, session: Session, ack: Ack, now: int) -> None:
+        if ack.sequence > session.sequence:
+            self._end(session, f"frame {ack.sequence} was acknowledged, and {session.sequence} is the last one", now)
+            return
+        self._hear(session, ack.clock)
+        session.acknowledge(ack.sequence)
+        if ack.missing and session.miss(now, self.rules.retransmit_again):
+            self.subscriptions.touched[session.connection] = session
+
+    def _hear(self, session: Session, clock: int) -> None:
+        """Give a client's clock back to it, which renews its lease, unless nobody could vouch for the answers."""
+        if self._doubt is None:
+            session.heard = max(session.heard, clock)
+
+    def _due(self, connection: int, now: int) -> None:
+        """Look at a session once in a heartbeat, or as soon as one is due."""
+        session = self.sessions.get(connection)
+        if session is None:
+            return
+        if now >= session.last_received + self.rules.silence:
+            self._end(session, f"nothing was heard for {self.rules.silence / 1e6:g} s", now)
+            return
+        due = session.last_sent + self.rules.heartbeat
+        if due <= now:
+            if not self.subscriptions.in_step:
+                self._flush(session, now, heartbeat=True)
+            due = now + self.rules.heartbeat
+        self._timers.at(due, partial(self._due, connection))
+
+    def _end(self, session: Session, why: str, now: int, *, again: bool = True) -> None:
+        self._out += (Send(session.connection, Goodbye(why, again)), Close(session.connection, why))
+        self._forget(session.connection, now)
+
+    def _forget(self, connection: int, now: int) -> None:
+        session = self.sessions.pop(connection, None)
+        if session is not None:
+            self.subscriptions.leave(session, now)
+            self.questions.leave(session)
+            if session.after > self.position:
+                self._behind = [one for one in self._behind if one[1] != connection]
+                heapq.heapify(self._behind)

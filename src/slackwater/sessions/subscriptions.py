@@ -1,0 +1,525 @@
+"""Who subscribes to what: from a text to a number in the log, and from a change to the sessions that it concerns.
+
+Design
+    A text that nobody keeps yet is appended to the log as a registration, and whoever asked waits until the log says
+    it. All nodes read the same log, so all give it the same number. A query without a name goes when nobody on the
+    node that registered it has wanted it for a while. Another node may want it still: it is suspended there, asks for
+    it again, and goes on under the new number.
+
+    Nothing is attached in the middle of a step. The engine is then ahead of what the sessions have been told, and an
+    answer from it would be stamped with a position before its own.
+
+    A suspended query is kept on, but nobody is told of what changes in it: who listens stays at the last position at
+    which all was right. When it is resumed they are told everything there is to say.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+
+from slackwater.core.errors import AnswerTooLarge, SlackwaterError
+from slackwater.core.joined import answer_table
+from slackwater.core.query import Aggregate, StandingQuery
+from slackwater.dissemination.encoding import Encoding
+from slackwater.dissemination.messages import (
+    Delete,
+    Fact,
+    Refused,
+    Resumed,
+    Snapshot,
+    Subscribe,
+    Suspended,
+    Upsert,
+    Value,
+)
+from slackwater.log.records import Registered, Unregistered
+from slackwater.processing.base import Notifications
+from slackwater.processing.queries import plain_query
+from slackwater.sessions.events import (
+    Elsewhere,
+    Engine,
+    QueriesResumed,
+    QueriesSuspended,
+    QueryRegistered,
+    QueryUnregistered,
+)
+from slackwater.sessions.pending import Waiting
+from slackwater.sessions.query_registry import Kept, Queries
+from slackwater.sessions.relabel_delta import fill
+from slackwater.sessions.rules import Rules
+from slackwater.sessions.session import Session, Subscription
+from slackwater.sessions.timers import Timers
+from slackwater.sessions.wire import RowFacts, snapshot, subscribed
+
+_MOST_ENDS = 65_536
+
+
+class Subscriptions:
+    """The registrations of a node and the references of its sessions."""
+
+    def __init__(self, rules: Rules, engine: Engine, timers: Timers) -> None:
+        self.position = engine.position
+        self.queries = Queries()
+        self.touched: dict[int, Session] = {}
+        """Sessions for which something is held since they were last looked at."""
+        self.append: list[Registered | Unregistered] = []
+        """Records to be appended to the log."""
+        self._rules = rules
+        self._engine = engine
+        self._timers = timers
+        self._born = engine.position
+        self._ends: dict[int, None] = {int(engine.position): None}
+        """Where the last steps ended."""
+        self._arrived: dict[int, None] = {}
+        self._returning: list[tuple[Session, Subscription]] = []
+        self._waiting = Waiting()
+        self._asked: Counter[str] = Counter()
+        """How many registrations of a text were asked for and have not turned up in the log."""
+        self._granted: Counter[str] = Counter()
+        self._owned: Counter[str] = Counter()
+        """How many queries each owner has registered."""
+        self._outgrown: dict[int, str] = {}
+        """Queries that were suspended because their answers, or following them, take too much; and what was said."""
+        self._looking = False
+        """Whether somebody will look whether they are so still."""
+        self.send_away: Callable[[Session, str, int], None] = lambda session, why, now: None
+        """Ends a session whose client should go to another node."""
+
+    @property
+    def in_step(self) -> bool:
+        """Whether the engine has applied a step of which not everything was reported yet."""
+        return self._engine.position != self.position
+
+    # What clients ask.
+
+    def subscribe(self, session: Session, message: Subscribe, now: int) -> None:
+        """Grant a subscription, let it wait for its registration, or refuse it. A repeated one changes nothing."""
+        if message.ref in session.subscriptions:
+            return
+        subscription = session.subscriptions[message.ref] = Subscription(message.ref, message.held)
+        if len(message.sql.encode(errors="replace")) > self._rules.most_statement:
+            self._refuse(session, subscription, f"a statement may have {self._rules.most_statement} bytes")
+            return
+        if self._granted[session.principal.name] >= self._rules.most_subscriptions:
+            most = self._rules.most_subscriptions
+            self._refuse(session, subscription, f"you have {most} subscriptions, as many as are allowed; end one first")
+            return
+        named = self.queries.named(message.sql.strip())
+        try:
+            if named is not None:
+                query, subscription.text, subscription.name = named.query, named.text, named.name
+            else:
+                query, subscription.text, subscription.name = self._engine.bind(message.sql)
+        except Elsewhere as error:
+            self._refuse(session, subscription, str(error), error.host.value)
+            return
+        except SlackwaterError as error:
+            self._refuse(session, subscription, str(error))
+            return
+        self._granted[session.principal.name] += 1
+        self._find(session, subscription, query, now)
+
+    def unsubscribe(self, session: Session, ref: int, now: int) -> None:
+        """End a subscription; that is said also of one that never was, because it may be asked twice."""
+        subscription = session.subscriptions.pop(ref, None)
+        if subscription is not None:
+            self._detach(session, subscription, now)
+        self._say(session, Refused(ref, "it was ended as asked"))
+
+    def leave(self, session: Session, now: int) -> None:
+        """A session is over."""
+        for subscription in session.subscriptions.values():
+            self._detach(session, subscription, now)
+        session.subscriptions.clear()
+        self.touched.pop(session.connection, None)
+
+    # What the log says.
+
+    def registered(self, event: QueryRegistered, now: int) -> None:
+        """A query is kept, or is another one from now on."""
+        kept = self.queries.get(event.number)
+        if kept is None:
+            kept = Kept(
+                event.number, event.epoch, event.text, event.owner, event.name, event.query, self._rules.most_recent
+            )
+            kept.ours = event.number < self._born or self._asked_for(event)
+            self._owned[event.owner] += 1
+            self._idle(kept, now)
+        elif event.epoch > kept.epoch:
+            self.queries.remove(event.number)
+            kept.replace(event.epoch, event.text, event.name, event.query)
+        else:
+            return
+        self.queries.add(kept)
+        self._arrived[event.number] = None
+        if not self.in_step:
+            self.settle(now)
+
+    def unregistered(self, event: QueryUnregistered, now: int) -> None:
+        """A query is kept no longer. Who asked for it by its text is given it again."""
+        kept = self.queries.remove(event.number)
+        if kept is None:
+            return
+        self._owned[kept.owner] -= 1
+        self._arrived.pop(event.number, None)
+        for session in kept.sessions.values():
+            session.forget(kept.number)
+            for ref in sorted(session.references.pop(kept.number)):
+                subscription = session.subscriptions[ref]
+                subscription.number, subscription.held = None, None
+                if subscription.name is not None:
+                    self._end(session, subscription, f"the subscription {subscription.name} was dropped")
+                else:
+                    why = "nobody keeps the query at the moment; it was asked for again"
+                    self._say(session, Suspended(kept.number, kept.epoch, why))
+                    self._returning.append((session, subscription))
+        if not self.in_step:
+            self.settle(now)
+
+    def suspend(self, event: QueriesSuspended) -> None:
+        """Queries cannot be relied on for now: whoever listens is told, and whoever comes."""
+        for number in event.numbers:
+            kept = self.queries.get(number)
+            if event.outgrown and kept is not None:
+                self._outgrown[number] = event.why
+                if kept.suspended is not None:
+                    # Whoever said so will resume it; see there.
+                    continue
+            if kept is not None and kept.suspended != event.why:
+                kept.suspended = event.why
+                self._each(kept, Suspended(number, kept.epoch, event.why))
+
+    def resume(self, event: QueriesResumed) -> None:
+        """They can be relied on again: what was not told meanwhile is told now."""
+        for number in event.numbers:
+            kept = self.queries.get(number)
+            if kept is None or kept.suspended is None:
+                continue
+            if number in self._outgrown:
+                # It was suspended for two reasons, and one is left.
+                self.suspend(QueriesSuspended((number,), self._outgrown[number]))
+                continue
+            kept.suspended = None
+            if kept.since is None:
+                continue  # all is said at the end of the step in which it is another one
+            for session in kept.sessions.values():
+                self._say(session, Resumed(number, kept.epoch))
+                for fact in self.whole(number, session.encoding):
+                    self._say(session, fact)
+
+    def tell(self, notifications: Notifications) -> None:
+        """Hand what a step has said to the sessions that it concerns."""
+        position = notifications.position
+        self._ends[position] = None
+        if len(self._ends) > _MOST_ENDS:
+            del self._ends[next(iter(self._ends))]
+        if notifications.values is not None:
+            said = notifications.values
+            for number, value, there in zip(
+                said.queries.tolist(), said.values.tolist(), said.there.tolist(), strict=True
+            ):
+                kept = self.queries.get(number)
+                if kept is not None and kept.since is not None:
+                    kept.value = Value(number, kept.epoch, value if there else None)
+                    self._say_all(kept, kept.value)
+        for rows in notifications.rows:
+            facts = RowFacts(rows, self._engine.schema(rows.table))
+            for number, place, there in facts.entries():
+                kept = self.queries.get(number)
+                if kept is None or kept.since is None or not kept.warm:
+                    continue
+                assert not isinstance(kept.query, Aggregate)
+                key = facts.key(place)
+                row = facts.row(place, kept.query.columns) if there else None
+                fact = Delete(number, kept.epoch, key) if row is None else Upsert(number, kept.epoch, key, row)
+                kept.recent.put(position, fact)
+                self._say_all(kept, fact)
+
+        for number in notifications.anew:
+            kept = self.queries.get(number)
+            if kept is not None and kept.since is not None and kept.warm:
+                kept.recent.forget(position)
+                kept.snapshots.clear()
+                for session in list(kept.sessions.values()):
+                    self._answer(session, kept, self.whole(number, session.encoding))
+
+    def settle(self, now: int) -> None:
+        """A step was reported to its end: attach who waited, and tell who has a query that is another one now."""
+        arrived, self._arrived = self._arrived, {}
+        returning, self._returning = self._returning, []
+        for number in arrived:
+            kept = self.queries.get(number)
+            assert kept is not None
+            kept.since = self.position
+            kept.recent.forget(self.position)
+            for session in kept.sessions.values():
+                filled = fill(session, kept, self._engine)
+                session.forget(number)
+                was = None if filled is None or kept.former is None else kept.former[0]
+                for ref in sorted(session.references[number]):
+                    self._say(session, self.subscribed(ref, kept, was))
+                self._answer(session, kept, self.whole(number, session.encoding) if filled is None else filled)
+            kept.former = None
+            for session, subscription in self._waiting.served_by(kept.text, kept.name):
+                self._attach(session, subscription, kept)
+            for session, subscription in self._waiting.beaten_by(kept.text, kept.name):
+                self._end(session, subscription, f"there is already another subscription called {kept.name}")
+        for session, subscription in returning:
+            if session.subscriptions.get(subscription.ref) is subscription:
+                self._find(session, subscription, None, now)
+        if self._outgrown and not self._looking:
+            self._looking = True
+            self._timers.at(now + self._rules.heartbeat, self._look)
+
+    def _look(self, now: int) -> None:
+        """Resume a query that took too much, if it no longer does. One at a time: looking takes a while."""
+        if not self.in_step:
+            number, why = next(iter(self._outgrown.items()))
+            del self._outgrown[number]
+            kept = self.queries.get(number)
+            if kept is not None:
+                try:
+                    self._engine.look(number)
+                    # What changed meanwhile may not have been followed.
+                    kept.recent.forget(self.position)
+                    kept.snapshots.clear()
+                    if kept.suspended == why:
+                        self.resume(QueriesResumed((number,)))
+                except AnswerTooLarge:
+                    self._outgrown[number] = why
+        self._looking = bool(self._outgrown)
+        if self._looking:
+            self._timers.at(now + self._rules.heartbeat, self._look)
+
+    def subscribed(self, ref: int, kept: Kept, was: int | None = None) -> Fact:
+        """What a client is told of a subscription it has; `was` is the epoch that what is sent now builds on."""
+        return subscribed(ref, kept, self._engine.schema(answer_table(kept.query)), was)
+
+    def whole(self, number: int, encoding: Encoding) -> Iterator[Fact]:
+        """All there is to say about a query: a value, or a snapshot and the rows that changed since it was made."""
+        kept = self.queries.get(number)
+        assert kept is not None
+        if isinstance(kept.query, Aggregate):
+            if kept.value is None:
+                kept.value = Value(number, kept.epoch, self._engine.answer(number).value)
+            yield kept.value
+            return
+        if encoding in kept.snapshots:
+            made, known = kept.snapshots[encoding]
+            since = kept.recent.since(made)
+            if since is not None and len(since) <= 64 + known.count // 8:
+                yield known
+                yield from since
+                return
+        try:
+            rows = self._engine.answer(number).rows
+        except AnswerTooLarge as error:
+            # It was not when it was registered. Nobody else can be told all of it either, when that is needed.
+            if kept.suspended is None:
+                self._outgrown[number] = str(error)
+                self.suspend(QueriesSuspended((number,), str(error)))
+            yield Suspended(number, kept.epoch, str(error))
+            return
+        assert rows is not None
+        made_now = snapshot(kept, rows, self._engine.schema(answer_table(kept.query)), encoding)
+        kept.snapshots[encoding] = (self.position, made_now)
+        yield made_now
+
+    # The steps of it.
+
+    def _find(self, session: Session, subscription: Subscription, query: StandingQuery | None, now: int) -> None:
+        """Attach a subscription to the query it asks for, or register that."""
+        if subscription.name is None:
+            kept = self.queries.with_text(subscription.text)
+        else:
+            kept = self.queries.named(subscription.name)
+            if kept is not None and kept.text != subscription.text:
+                self._end(session, subscription, f"there is already another subscription called {kept.name}")
+                return
+        if kept is not None and kept.since is not None and not self.in_step:
+            self._attach(session, subscription, kept)
+            return
+        if kept is None and not session.principal.may_register:
+            # It may turn up in the log; if it does not, it has to be asked for where the log is written.
+            self._waiting.add(session, subscription)
+            self._timers.at(now + self._rules.lease, partial(self._elsewhere, session, subscription))
+            return
+        if kept is None and self._owned[session.principal.name] >= self._rules.most_registrations:
+            most = self._rules.most_registrations
+            self._end(session, subscription, f"you have registered {most} queries, as many as are allowed; drop some")
+            return
+        if self._waiting.add(session, subscription) and kept is None:
+            self._register(subscription.text, subscription.name, session.principal.name, query, False, now)
+
+    def _elsewhere(self, session: Session, subscription: Subscription, now: int) -> None:
+        """Send a client on whose query nobody keeps, if this node cannot register it."""
+        waits = subscription.number is None and not subscription.refused
+        if waits and session.subscriptions.get(subscription.ref) is subscription:
+            self.send_away(session, "nobody keeps a query of yours, and this node only follows a log", now)
+
+    def _register(
+        self, text: str, name: str | None, owner: str, query: StandingQuery | None, again: bool, now: int
+    ) -> None:
+        """Ask the log for a query, and again if it does not turn up there."""
+        if not self._waiting.anybody(text, name):
+            return
+        host = None if name is None or not again else self._engine.elsewhere(name)
+        if host is not None:
+            # Two asked for the name at once, in two lanes: whoever has it now says what is to be said about that.
+            for session, subscription in self._waiting.take(text, name):
+                self._end(session, subscription, str(Elsewhere(host)), host.value)
+            return
+        try:
+            asked = self._asked_again(text, query) if again or query is None else query
+        except Elsewhere as error:
+            # It was kept here, and would not be any more: whoever wants it asks there.
+            for session, subscription in self._waiting.take(text, name):
+                self._end(session, subscription, str(error), error.host.value)
+            return
+        except SlackwaterError as error:
+            for session, subscription in self._waiting.take(text, name):
+                self._end(session, subscription, str(error))
+            return
+        self._asked[text] += 1
+        self.append.append(
+            Registered(asked.table, text, owner, name, query=plain_query(asked), host=self._rules.host.value)
+        )
+        later = partial(self._register, text, name, owner, asked, True)
+        self._timers.at(now + self._rules.append_again, later)
+
+    def _asked_again(self, text: str, query: StandingQuery | None) -> StandingQuery:
+        """What a text means by now; one that is kept here for its name means what it meant."""
+        try:
+            return self._engine.bind(text)[0]
+        except Elsewhere:
+            if query is None:
+                raise
+            return query
+
+    def _asked_for(self, event: QueryRegistered) -> bool:
+        """Whether it is for this node to drop a query.
+
+        If that were so for a text once and for all, two nodes could drop and ask for it in turn for ever. So each
+        registration that was asked for counts for one in the log. Whose it was cannot be told when two nodes ask at
+        once; then both are dropped by both, and whoever still wants the query asks once more.
+        """
+        former = self.queries.with_text(event.text)
+        if self._asked[event.text]:
+            self._asked[event.text] -= 1
+            return True
+        return former is not None and former.ours
+
+    def _attach(self, session: Session, subscription: Subscription, kept: Kept) -> None:
+        number, held = kept.number, subscription.held
+        if not kept.warm:
+            kept.warm = True
+            kept.recent.forget(self.position)
+        facts = self._since(kept, held)
+        was = None if facts is None else kept.epoch
+        if facts is None:
+            facts = list(self.whole(number, session.encoding))
+            if isinstance(facts[0], Suspended):
+                self._end(session, subscription, facts[0].why)
+                return
+            if isinstance(facts[0], Snapshot) and facts[0].count > self._rules.most_rows:
+                most = f"{facts[0].count} rows are more than the {self._rules.most_rows} allowed"
+                self._end(session, subscription, f"{most}; ask for fewer with WHERE")
+                return
+            if isinstance(facts[0], Snapshot):
+                # All of them may have to go into one frame.
+                session.sizes[number] = len(bytes(facts[0].rows))
+                if sum(session.sizes.values()) > self._rules.most_bytes:
+                    taken = sum(session.sizes.values()) >> 20
+                    del session.sizes[number]
+                    why = f"the rows of this connection take {taken} MiB together, more than it can carry"
+                    self._end(session, subscription, f"{why}; ask for fewer with WHERE, or over another connection")
+                    return
+        subscription.number, subscription.held = number, None
+        session.references.setdefault(number, set()).add(subscription.ref)
+        kept.sessions[session.connection] = session
+        kept.idle_since = None
+        self._say(session, self.subscribed(subscription.ref, kept, was))
+        self._answer(session, kept, facts)
+
+    def _since(self, kept: Kept, held: int | None) -> list[Fact] | None:
+        """What changed since a position whose rows the client still holds; None where that cannot be told.
+
+        It can be told only of positions at which a step of this node ended. Another node cuts the log differently:
+        what came and went again within a step here may be held by a client that was told of it there.
+        """
+        if held is None or isinstance(kept.query, Aggregate) or kept.since is None:
+            return None
+        if held < kept.since or held not in self._ends:
+            return None
+        recent = kept.recent.since(held)
+        return None if recent is None else [*recent]
+
+    def _detach(self, session: Session, subscription: Subscription, now: int) -> None:
+        """Take a subscription out of everything that knows it."""
+        if subscription.refused:
+            return
+        self._granted[session.principal.name] -= 1
+        if not self._granted[session.principal.name]:
+            del self._granted[session.principal.name]
+        self._waiting.remove(session, subscription)
+        number = subscription.number
+        if number is None:
+            return
+        session.references[number].discard(subscription.ref)
+        if session.references[number]:
+            return
+        del session.references[number]
+        session.sizes.pop(number, None)
+        session.forget(number)
+        kept = self.queries.get(number)
+        if kept is not None:
+            del kept.sessions[session.connection]
+            self._idle(kept, now)
+
+    def _idle(self, kept: Kept, now: int) -> None:
+        if not kept.sessions:
+            kept.idle_since = now
+            if kept.ours and kept.name is None and not kept.watched:
+                kept.watched = True
+                self._timers.at(now + self._rules.grace, partial(self._drop_idle, kept))
+
+    def _drop_idle(self, kept: Kept, now: int) -> None:
+        """Drop a query if nobody has wanted it for long enough; ask for that again until the log says so."""
+        if self.queries.get(kept.number) is not kept or kept.idle_since is None or kept.name is not None:
+            kept.watched = False
+            return
+        due = kept.idle_since + self._rules.grace
+        if now >= due:
+            self.append.append(Unregistered(kept.query.table, kept.number))
+            due = now + self._rules.append_again
+        self._timers.at(due, partial(self._drop_idle, kept))
+
+    def _end(self, session: Session, subscription: Subscription, why: str, host: str | None = None) -> None:
+        """Refuse what was granted or waited for."""
+        self._waiting.remove(session, subscription)
+        self._granted[session.principal.name] -= 1
+        self._refuse(session, subscription, why, host)
+
+    def _refuse(self, session: Session, subscription: Subscription, why: str, host: str | None = None) -> None:
+        subscription.refused = True
+        self._say(session, Refused(subscription.ref, why, host))
+
+    def _say(self, session: Session, fact: Fact) -> None:
+        session.hold(fact)
+        self.touched[session.connection] = session
+
+    def _answer(self, session: Session, kept: Kept, facts: Iterable[Fact]) -> None:
+        """Say what a query's answer is, or why there is none for now."""
+        if kept.suspended is not None:
+            facts = (Suspended(kept.number, kept.epoch, kept.suspended),)
+        for fact in facts:
+            self._say(session, fact)
+
+    def _say_all(self, kept: Kept, fact: Fact) -> None:
+        if kept.suspended is None:
+            self._each(kept, fact)
+
+    def _each(self, kept: Kept, fact: Fact) -> None:
+        for session in kept.sessions.values():
+            session.hold(fact)
+            self.touched[session.connection] = session
