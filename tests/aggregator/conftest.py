@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.aggregator.deployed import Deployed, deploy
+from tests.support.aggregators import Deployed, deploy
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ import pytest
 import slackwater.client as library
 from slackwater.cli.up import up
 from slackwater.core.errors import SlackwaterError
-from tests.aggregator.deployed import eventually
+from tests.support.aggregators import eventually
 
 DEPLOYMENT = """
 folder = "data"

@@ -16,7 +16,7 @@ from slackwater.core.errors import SlackwaterError
 from slackwater.deployment.process import ServerProcess
 from slackwater.server.store import STORE_FILE, Scope, Store
 from slackwater.wallclock import WallClock
-from tests.aggregator.deployed import (
+from tests.support.aggregators import (
     FAR,
     LEASE,
     NEAR,

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import slackwater
 from slackwater.deployment.process import ServerProcess
-from tests.aggregator.deployed import LEASE, aggregator, configuration, define
-from tests.hosting.twin import Host
+from tests.support.aggregators import LEASE, aggregator, configuration, define
+from tests.support.engine_twin import Host
 
 
 async def test_items_in_the_lane_of_another_host(tmp_path: Path) -> None:

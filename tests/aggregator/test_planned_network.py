@@ -7,8 +7,8 @@ import httpx
 import pytest
 
 import slackwater.client as library
-from tests.aggregator.deployed import SYMBOLS, eventually
-from tests.aggregator.planned_network import (
+from tests.support.aggregators import SYMBOLS, eventually
+from tests.support.plan_network import (
     SUMS,
     WINDOW,
     PlannedNetwork,

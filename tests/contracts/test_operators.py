@@ -170,7 +170,7 @@ def test_every_operator_is_tried() -> None:
         for _, member in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
             if hasattr(member, "accepts") and hasattr(member, "apply") and member not in (Operator, JoinOperator):
                 found.add(member)
-    # Joins read two tables; their histories are in tests/processing/test_joined.py.
+    # Joins read two tables; their histories are in tests/processing/joined/test_operator.py.
     assert found == {*WORLDS, StandingJoins}
 
 

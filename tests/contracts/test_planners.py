@@ -22,7 +22,7 @@ from slackwater.planning.aggregation import (
     Predecided,
     Problem,
 )
-from tests.planning.networks import MODELS, problem
+from tests.support.networks import MODELS, problem
 
 PLANNERS: dict[str, Callable[[], Planner]] = {
     "naive": Naive,

@@ -39,7 +39,7 @@ from slackwater.statistics import (
 
 def _references() -> Any:
     """The figures from scratch, which stand beside the tests of the room."""
-    path = Path(__file__).parents[1] / "statistics" / "statistics_references.py"
+    path = Path(__file__).parents[1] / "support" / "statistics_references.py"
     name = path.stem
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, path)

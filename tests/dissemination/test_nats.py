@@ -221,7 +221,7 @@ def test_the_library_is_imported_when_it_is_used_and_not_before() -> None:
         "dissemination.transports.nats",
         "dissemination.transports.nats_channels",
         "log.jetstream",
-        "server.serving",
+        "server.listener",
     )
     imports = "; ".join(f"import slackwater.{module}" for module in modules)
     subprocess.run([sys.executable, "-c", f"{imports}; import sys; sys.exit('nats' in sys.modules)"], check=True)

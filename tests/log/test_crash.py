@@ -15,7 +15,7 @@ import pytest
 from slackwater.core import Position
 from slackwater.log import LocalLog, Updates, verify
 
-APPENDER = Path(__file__).with_name("appender.py")
+APPENDER = Path(__file__).parents[1] / "support" / "appender.py"
 MOST_PARTS = 3
 SEGMENT_BYTES = 60_000
 

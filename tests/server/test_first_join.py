@@ -33,7 +33,7 @@ from slackwater.server.access import Caller
 from slackwater.server.live import Live
 from slackwater.server.node import Node, NodeSettings
 from slackwater.sessions.engine import NodeEngine
-from tests.server.test_large_joins import ALL, OTHER
+from tests.support.join_bench import ALL, OTHER
 
 
 class Rehearsals:

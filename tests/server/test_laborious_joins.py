@@ -7,7 +7,7 @@ from slackwater.sessions.engine import MOST_STEPS, NodeEngine
 from slackwater.sessions.events import QueriesResumed, QueriesSuspended
 from slackwater.sessions.rules import Rules
 from slackwater.sessions.state import ServerState
-from tests.server.test_large_joins import Joined, kinds
+from tests.support.join_bench import Joined, kinds
 
 JOINED = "SUBSCRIBE SELECT items.id, others.id FROM items JOIN others ON "
 FEW = JOINED + "others.price - items.price < 1000 WHERE others.id = 3"

