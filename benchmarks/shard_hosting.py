@@ -37,11 +37,11 @@ from benchmarks import report
 from benchmarks.bounded_aggregates import ITEMS, MEMBERS, QUOTES, SYMBOLS, World
 from slackwater.core import Aggregate, AggregateFunction, Bound, HostKind, Position, Weight
 from slackwater.hosting.engine import QueryEngine
+from slackwater.kinds.registry import plain_query
 from slackwater.log import LocalLog, Record, Registered, TableDefined, Updates
 from slackwater.pipeline.host.executor_affinity import executor_ids, placed
 from slackwater.pipeline.session import build_session
 from slackwater.pipeline.source import FORMAT, opened, register
-from slackwater.processing.queries import plain_query
 
 QUERIES, SHARDS, ROWS = 20_000, 2, 1_000
 WARM, MEASURED = 20, 60

@@ -24,11 +24,11 @@ from benchmarks.bounded_aggregates import ITEMS, MEMBERS, QUOTES, SYMBOLS, ZIPF,
 from benchmarks.pipeline_batches import percentiles
 from slackwater.core import Aggregate, AggregateFunction, Bound, HostKind, Weight
 from slackwater.hosting.engine import QueryEngine
+from slackwater.kinds.registry import plain_query
 from slackwater.log import LocalLog, Record, Registered, TableDefined, Updates
 from slackwater.pipeline.host.executor_affinity import OnExecutors, wait_for_executors
 from slackwater.pipeline.host.spark_host import HOST_SETTINGS, Progress, SparkHost
 from slackwater.pipeline.session import build_session
-from slackwater.processing.queries import plain_query
 
 QUERIES = 100_000
 ROWS, WARM, MEASURED = 1_000, 30, 100

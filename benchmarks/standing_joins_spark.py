@@ -30,6 +30,7 @@ import pyarrow as pa
 from benchmarks import report
 from slackwater.core import Box, Column, DataType, HostKind, Interval, Join, Operation, Region, Side, TableSchema
 from slackwater.core.arrow import EVENT_TIME, OPERATION, SEQUENCE, SOURCE, update_schema
+from slackwater.kinds.registry import plain_query
 from slackwater.log import LocalLog, Record, Registered, TableDefined, Updates
 from slackwater.pipeline.host.executor_affinity import OnExecutors, wait_for_executors
 from slackwater.pipeline.host.join_cuts import BY_QUERY, Spreading
@@ -37,7 +38,6 @@ from slackwater.pipeline.host.shards import Shard, ShardReport, ShardTask
 from slackwater.pipeline.host.spark_host import HOST_SETTINGS, Progress, Runner, SparkHost
 from slackwater.pipeline.session import build_session
 from slackwater.processing.base import Floats, Integers
-from slackwater.processing.queries import plain_query
 
 QUERIES, ROWS = 10_000, 20_000
 SPAN, REACH, GROUPS, RESULTS = 1e6, 2e4, 10, 10

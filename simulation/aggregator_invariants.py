@@ -22,7 +22,7 @@ from simulation.truth import Truth
 from simulation.workload import bound
 from slackwater.client.live.events import Shown
 from slackwater.client.live.state import ClientState
-from slackwater.core.query import Aggregate
+from slackwater.core.query import StandingQuery
 from slackwater.core.types import Key
 
 _ROUNDING = 1e-9
@@ -90,7 +90,6 @@ class AggregatedInvariants(Invariants):
         top = self._levels[0].truth
         for ref, sql in wanted.items():
             query = bound(sql)[0]
-            assert isinstance(query, Aggregate)
             refused = query == bound(self._levels[-1].too_tight)[0]
             if refused is not (ref in program.ended):
                 return f"{program.name} {ref} ({sql}) is {'kept' if refused else 'refused'}: {program.ended.get(ref)}"
@@ -99,7 +98,7 @@ class AggregatedInvariants(Invariants):
                 self._compare(f"{program.name} {ref}", state.shown(ref, now), top.value(query, end), end)
         return None
 
-    def _check_value(self, where: str, program: Program, query: Aggregate, shown: Shown, ref: int) -> None:
+    def _check_value(self, where: str, program: Program, query: StandingQuery, shown: Shown, ref: int) -> None:
         super()._check_value(where, program, query, shown, ref)
         position = shown.as_of
         for level in reversed(self._levels):

@@ -26,13 +26,13 @@ from slackwater.client.cache.table import CachedTable
 from slackwater.client.live.events import Answered, Questioned, Unanswerable
 from slackwater.client.live.replica import Held
 from slackwater.core.extent import Categories, Extent, Interval, Missing
-from slackwater.core.labels import CacheText, cache_text
 from slackwater.core.query import Selection
 from slackwater.core.region import EVERYTHING, NOTHING, Box, Region, Side
 from slackwater.core.types import Row, Scalar
 from slackwater.dissemination.messages import WireRow
+from slackwater.kinds.cache.query import CacheText, as_cache
+from slackwater.kinds.registry import plain_query
 from slackwater.log.records import Registered
-from slackwater.processing.queries import plain_query
 
 COLUMNS = tuple(column.name for column in workload.TABLE.columns)
 ROOM = 7
@@ -194,12 +194,13 @@ class CacheInvariants(Invariants):
             raise Violation(f"{where}: as of {as_of} after {before}")
         program.as_of[held.ref] = as_of
         standing = self._truth.standing(number, as_of)
-        if standing is None or not isinstance(standing.query, Selection):
+        cache = None if standing is None else as_cache(standing.query)
+        if standing is None or cache is None:
             raise Violation(f"{where}: as of {as_of} nobody keeps the cache {number}")
         if standing.epoch != epoch:
             raise Violation(f"{where}: under labels {epoch}, and {standing.epoch} are in force at {as_of}")
-        if not standing.query.region.covers(held.region):
-            raise Violation(f"{where}: relies on {held.region}, and {standing.query.region} is pushed at {as_of}")
+        if not cache.pushed.covers(held.region):
+            raise Violation(f"{where}: relies on {held.region}, and {cache.pushed} is pushed at {as_of}")
         truth = self._truth.rows(selection(held.region), as_of)
         if held.rows != truth:
             raise Violation(f"{where}: holds {held.rows} of {held.region} as of {as_of}, and the truth is {truth}")
@@ -252,10 +253,11 @@ class CachingWorld(World):
 
     def _relabel(self, *, late: bool) -> None:
         """Other labels under a new epoch, as a planner would make them; those that are late change nothing."""
+        standing = self.truth.standing_now()
         caches = {
             number: text
             for number, (text, _, _) in self._registrations().items()
-            if cache_text(text) is not None and number in self.truth.standing_now()
+            if number in standing and as_cache(standing[number].query) is not None
         }
         if not caches:
             return

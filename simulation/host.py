@@ -5,7 +5,6 @@ takes most of the time. This one keeps the contract of `processing.base` with di
 can be simulated. Some worlds have the real one: see `workload.engine`.
 """
 
-import math
 import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,13 +15,17 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.core.arrow import field as arrow_field
-from slackwater.core.query import Aggregate, AggregateFunction, Join, Selection, StandingQuery, TableQuery
+from slackwater.core.query import AnswerShape, StandingQuery
 from slackwater.core.region import Region
 from slackwater.core.schema import TableSchema
-from slackwater.core.types import Instant, Key, Position, Row
+from slackwater.core.types import Instant, Key, Position, Row, Scalar
 from slackwater.core.update import Operation
+from slackwater.kinds.base import TableKind
+from slackwater.kinds.registry import kind_of
 from slackwater.processing.base import Answer, Notifications, RowKind, Rows, Values
-from slackwater.processing.host import Host, merged
+from slackwater.processing.concatenate import merged
+from slackwater.processing.host import Host
+from slackwater.sql.explain_tree import ExplainTree
 
 
 @dataclass(slots=True)
@@ -30,8 +33,8 @@ class _Kept:
     """A query, what the rows in its region give it, and what was said of it last."""
 
     query: StandingQuery
-    given: dict[Row, "tuple[object, ...] | None"]
-    inside: dict[Key, tuple[object, ...]] = field(default_factory=dict)
+    given: dict[Row, "tuple[Scalar | None, ...] | None"]
+    inside: dict[Key, tuple[Scalar | None, ...]] = field(default_factory=dict)
     said: float | None = None
     changed: int = 0
 
@@ -84,9 +87,9 @@ class PlainHost(Host):
         for number, kept in sorted(self._kept.items()):
             for place, key in enumerate(changed):
                 former, now = kept.inside.get(key), self._place(kept, key, self._rows.get(key))
-                if isinstance(kept.query, Selection) and former != now:
+                if kept.query.shape is AnswerShape.ROWS and former != now:
                     rows.append((number, place, RowKind.DELETE if now is None else RowKind.UPSERT))
-            if isinstance(kept.query, Aggregate) and changed and self._must_say(kept, kept.query):
+            if kept.query.shape is AnswerShape.NUMBER and changed and self._must_say(kept, kept.query):
                 kept.said, kept.changed = self._truth(kept), position
                 values.append((number, kept.said))
         shown = [self._rows.get(key) or before[key] or () for key in changed]
@@ -98,6 +101,30 @@ class PlainHost(Host):
         self._position = position
         return merged(said, position)
 
+    def foresee(self, query: StandingQuery, position: Position) -> None:
+        """Keys have no slots here."""
+        self._position = position
+
+    def check_size(self, query: StandingQuery) -> None:
+        """No answer is large here."""
+
+    def family(self, query: StandingQuery) -> None:
+        """Nothing is kept for several queries at once."""
+
+    def explain(self, query: StandingQuery) -> ExplainTree | None:
+        """Nothing is to be said about it."""
+        return None
+
+    def cold(self, query: StandingQuery) -> bool:
+        """Nothing is compiled."""
+        return False
+
+    def warm_up(self, query: StandingQuery) -> None:
+        """Nothing is compiled."""
+
+    def wake(self, number: int) -> None:
+        """Nothing is halted."""
+
     def advance(self, time: Instant, position: Position) -> Notifications:
         """Nothing here depends on time."""
         self._position = position
@@ -106,7 +133,7 @@ class PlainHost(Host):
     def answer(self, number: int) -> Answer:
         """What has been said of a query so far."""
         kept = self._kept[number]
-        if isinstance(kept.query, Aggregate):
+        if kept.query.shape is AnswerShape.NUMBER:
             return Answer(number, Position(kept.changed), kept.said)
         return Answer(number, Position(kept.changed), None, self._batch([self._rows[key] for key in kept.inside]))
 
@@ -141,7 +168,7 @@ class PlainHost(Host):
             for number, query, inside, said, changed in kept
         }
 
-    def _must_say(self, kept: _Kept, query: Aggregate) -> bool:
+    def _must_say(self, kept: _Kept, query: StandingQuery) -> bool:
         """The bound is measured against what was said, never against the last sample."""
         truth = self._truth(kept)
         if truth is None or kept.said is None:
@@ -152,14 +179,15 @@ class PlainHost(Host):
         (table,) = self._tables.values()
         return table.schema
 
-    def _place(self, kept: _Kept, key: Key, row: Row | None) -> tuple[object, ...] | None:
+    def _place(self, kept: _Kept, key: Key, row: Row | None) -> tuple[Scalar | None, ...] | None:
         """Put a row into a query, or take it out; what it gives to the query now."""
         gives = None
         if row is not None:
             gives = kept.given.get(row, _UNKNOWN)
             if gives is _UNKNOWN:
-                assert not isinstance(kept.query, Join), "no joins are asked for in the simulation"
-                gives = kept.given[row] = _gives(kept.query, self._table(), key, row)
+                columns = [column.name for column in self._table().columns]
+                values = dict(zip(columns, row, strict=True))
+                gives = kept.given[row] = _kind(kept.query).contribution(kept.query, key, values)
         if gives is None:
             kept.inside.pop(key, None)
         else:
@@ -167,22 +195,7 @@ class PlainHost(Host):
         return gives
 
     def _truth(self, kept: _Kept) -> float | None:
-        if not isinstance(kept.query, Aggregate):
-            return None
-        numbers = [number for (number,) in kept.inside.values() if isinstance(number, float)]
-        match kept.query.function:
-            case AggregateFunction.COUNT:
-                return float(len(numbers))
-            case _ if not numbers:
-                return None
-            case AggregateFunction.MIN:
-                return min(numbers)
-            case AggregateFunction.MAX:
-                return max(numbers)
-            case AggregateFunction.SUM:
-                return math.fsum(numbers)
-            case AggregateFunction.AVG:
-                return math.fsum(numbers) / len(numbers)
+        return _kind(kept.query).fold(kept.query, kept.inside.values())
 
     def _row_notifications(self, rows: list[tuple[int, int, RowKind]], shown: list[Row]) -> Rows:
         queries, places, kinds = zip(*rows, strict=True)
@@ -201,27 +214,11 @@ class PlainHost(Host):
         return pa.RecordBatch.from_arrays(arrays, schema=layout)
 
 
-def _gives(query: TableQuery, schema: TableSchema, key: Key, row: Row) -> tuple[object, ...] | None:
-    """What a row gives to a query: the columns shown, or a number; None where it lies outside."""
-
-    def cell(name: str) -> object:
-        return row[schema.index(name)]
-
-    factor = 1.0
-    if isinstance(query, Aggregate) and query.weights is not None:
-        listed = next((weight.factor for weight in query.weights if weight.key == key), None)
-        if listed is None:
-            return None
-        factor = listed
-    if not query.region.contains(cell):  # type: ignore[arg-type]
-        return None
-    if isinstance(query, Selection):
-        return tuple(cell(name) for name in query.columns)
-    value = 1.0 if query.column is None else cell(query.column)
-    if value is None:
-        return None
-    assert isinstance(value, float | int)
-    return (query.scale * factor * float(value),)
+def _kind(query: StandingQuery) -> TableKind[Any]:
+    """The kind of a query; those on several tables are not asked for in the simulation."""
+    kind = kind_of(query)
+    assert isinstance(kind, TableKind)
+    return kind
 
 
 @lru_cache(maxsize=10_000)
@@ -230,13 +227,13 @@ def _layout(table: TableSchema) -> pa.Schema:
 
 
 _UNKNOWN: Any = object()
-_given: dict[StandingQuery, dict[Row, tuple[object, ...] | None]] = {}
+_given: dict[StandingQuery, dict[Row, tuple[Scalar | None, ...] | None]] = {}
 _MOST_GIVEN = 4_096
 _MOST_QUERIES = 1_024
 """Planned worlds have queries of their own, which no other world asks."""
 
 
-def _remembered(query: StandingQuery) -> dict[Row, tuple[object, ...] | None]:
+def _remembered(query: StandingQuery) -> dict[Row, tuple[Scalar | None, ...] | None]:
     """What rows give to a query: all nodes and worlds ask the same."""
     known = _given.get(query)
     if known is None and len(_given) >= _MOST_QUERIES:

@@ -23,7 +23,8 @@ from simulation.planner import SimulatedPlanner, planned_form
 from simulation.truth import Truth
 from simulation.workload import bound
 from slackwater.client.live.events import Shown
-from slackwater.core.query import Aggregate
+from slackwater.core.query import Aggregate, StandingQuery
+from slackwater.kinds.aggregate.kind import as_aggregate
 from slackwater.server.lanes.network import plan_rows
 from slackwater.server.planners.network.base import HERE, LivePart, LivePlan
 
@@ -37,7 +38,7 @@ class PlanInvariants(Invariants):
         super().__init__(truth, {planner.name: planner}, lease)
         self._planner = planner
 
-    def _check_value(self, where: str, program: Program, query: Aggregate, shown: Shown, ref: int) -> None:
+    def _check_value(self, where: str, program: Program, query: StandingQuery, shown: Shown, ref: int) -> None:
         """Invariant 11."""
         assert shown.query is not None
         assert shown.epoch is not None
@@ -133,7 +134,6 @@ class SumInvariants:
     def _check_value(self, one: SimulatedSum, shown: Shown, plan: LivePlan) -> None:
         assert shown.positions is not None
         asked = bound(one.sql)[0]
-        assert isinstance(asked, Aggregate)
         if shown.bound != asked.bound.within:
             raise Violation(f"{one.name}: shown within {shown.bound}, asked was {asked.bound.within}")
         truths = [
@@ -158,8 +158,8 @@ class SumInvariants:
     def converged(self, one: SimulatedSum) -> str | None:
         """Why a sum has not come right at the end; None where it has."""
         shown = one.shown
-        query = bound(one.sql)[0]
-        assert isinstance(query, Aggregate)
+        query = as_aggregate(bound(one.sql)[0])
+        assert query is not None
         least = self._tightest(query)
         if least > query.bound.within:
             told = one.plan.why

@@ -15,10 +15,10 @@ from slackwater.core.errors import Infeasible
 from slackwater.core.hosts import HostKind
 from slackwater.core.query import Aggregate, StandingQuery
 from slackwater.hosting.step import Registration
+from slackwater.kinds.registry import plain_query
 from slackwater.log.records import Registered
 from slackwater.planning.aggregation.movement import Movement
 from slackwater.processing.base import Notifications
-from slackwater.processing.queries import plain_query
 from slackwater.server.lanes.network import PlanRows, PlanState, plan_rows
 from slackwater.server.planners.network.base import Heard, Instruction, LivePlan, NetworkRules, Replan, Resume, Suspend
 from slackwater.server.planners.network.plannable import plannable

@@ -5,14 +5,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from slackwater.core.arrow import to_batch
-from slackwater.core.query import Aggregate, Selection, StandingQuery
+from slackwater.core.query import StandingQuery
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Key, Position, Row
 from slackwater.core.update import Operation, Update
+from slackwater.kinds.registry import kind_of, query_of
 from slackwater.log.base import Entry, cut
 from slackwater.log.records import Record, Registered, TableDefined, Unregistered, Updates
-from slackwater.processing.plain import aggregated, selected
-from slackwater.processing.queries import query_of
 
 _UNKNOWN = object()
 
@@ -61,7 +60,7 @@ class Truth:
                     number = entry.first if record.number is None else record.number
                     known = self._standing.setdefault(number, [])
                     if not known or (known[-1].query is not None and known[-1].epoch < record.epoch):
-                        query = self._bind(record.text) if record.query is None else query_of(record.query)
+                        query = self._bind(record.text) if record.query is None else query_of(record.query, record.text)
                         known.append(Standing(entry.end, record.epoch, query))
                 case Unregistered():
                     known = self._standing.get(record.number, [])
@@ -96,11 +95,9 @@ class Truth:
         """All queries that are in force at the end."""
         return {number: known[-1] for number, known in self._standing.items() if known[-1].query is not None}
 
-    def value(self, query: Aggregate, position: int) -> float | None:
-        """The true value of an aggregate."""
-        value = self._answers.get((query, position), _UNKNOWN)
-        if value is _UNKNOWN:
-            value = self._answers[query, position] = aggregated(query, self.table, self._rows(position))
+    def value(self, query: StandingQuery, position: int) -> float | None:
+        """The true value of a query for one number."""
+        value = self._answer(query, position)
         assert value is None or isinstance(value, float)
         return value
 
@@ -110,17 +107,19 @@ class Truth:
         cells = {self.table.key_of(row): row[place] for row in self._rows(position)}
         return {key: cell for key, cell in cells.items() if isinstance(cell, float)}
 
-    def rows(self, query: Selection, position: int) -> dict[Row, Row]:
-        """The true rows of a selection, by key."""
-        if (query, position) not in self._answers:
-            places = [self.table.index(name) for name in query.columns]
-            self._answers[query, position] = {
-                self.table.key_of(row): tuple(row[place] for place in places)
-                for row in selected(query.region, self.table, self._rows(position))
-            }
-        rows = self._answers[query, position]
+    def rows(self, query: StandingQuery, position: int) -> dict[Row, Row]:
+        """The true rows of a query for rows, by key."""
+        rows = self._answer(query, position)
         assert isinstance(rows, dict)
         return rows
+
+    def _answer(self, query: StandingQuery, position: int) -> object:
+        answer = self._answers.get((query, position), _UNKNOWN)
+        if answer is _UNKNOWN:
+            names = [column.name for column in self.table.columns]
+            rows = {self.table.key_of(row): dict(zip(names, row, strict=True)) for row in self._rows(position)}
+            answer = self._answers[query, position] = kind_of(query).recompute(query, {self.table.name: rows})
+        return answer
 
     def _rows(self, position: int) -> list[Row]:
         rows = []

@@ -4,9 +4,7 @@ from functools import lru_cache
 from random import Random
 
 from simulation.host import PlainHost
-from slackwater.core.labels import cache_text
-from slackwater.core.query import Selection, StandingQuery
-from slackwater.core.region import NOTHING
+from slackwater.core.query import StandingQuery
 from slackwater.core.schema import Column, TableSchema
 from slackwater.core.statement import Subscribe
 from slackwater.core.types import DataType, Instant
@@ -58,9 +56,6 @@ def _read(sql: str) -> tuple[StandingQuery, str, str | None]:
 
 def bound(sql: str) -> tuple[StandingQuery, str, str | None]:
     """A subscription's query, normal form and name. Every run has the same table: no need to parse in each."""
-    text = cache_text(sql)
-    if text is not None:
-        return Selection(TABLE.name, tuple(column.name for column in TABLE.columns), NOTHING), str(text), None
     query = _written.get(sql)
     return _read(sql) if query is None else (query, sql, None)
 

@@ -13,7 +13,7 @@ from simulation.network import Faults, Network
 from simulation.node import SimulatedNode
 from simulation.truth import Truth
 from slackwater.client.live.state import ClientState
-from slackwater.core.query import Selection
+from slackwater.core.query import AnswerShape
 from slackwater.dissemination.encoding import Encoding
 from slackwater.log.records import Registered, Unregistered
 from slackwater.sessions.engine import NodeEngine
@@ -183,7 +183,8 @@ class World:
         text, owner, name = self._registrations()[number]
         epoch = standing[number].epoch + (0 if late else 1)
         self.happened["late plan" if late else "replan"] += 1
-        if isinstance(standing[number].query, Selection):
+        query = standing[number].query
+        if query is not None and query.shape is AnswerShape.ROWS:
             self.happened["replan of rows"] += 1
         text = workload.with_another_bound(text, self.random)
         record = Registered(workload.TABLE.name, text, owner, name, number, epoch)

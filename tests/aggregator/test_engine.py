@@ -52,10 +52,10 @@ def bench() -> Bench:
 def test_a_query_is_kept_within_what_is_left_and_known_by_its_own_bound(bench: Bench) -> None:
     registered, suspended, applied = bench.append(Registered("t", SUM, "p"))
     assert isinstance(registered, QueryRegistered)
-    assert registered.query.bound.within == 3.0  # type: ignore[union-attr]
+    assert registered.query.bound.within == 3.0
     assert suspended == QueriesSuspended((registered.number,), "lost")
     assert isinstance(applied, Applied), "it is told last, when nobody was told anything of the query yet"
-    assert bench.engine.host.query(registered.number).bound.within == 1.0  # type: ignore[union-attr]
+    assert bench.engine.host.query(registered.number).bound.within == 1.0
 
 
 def test_doubt_is_told_when_it_changes(bench: Bench) -> None:
@@ -100,7 +100,7 @@ def test_a_snapshot_from_when_other_bounds_were_held(bench: Bench, within: float
         assert not again.engine.registrations
         assert number not in again.engine.host.queries
     else:
-        assert again.engine.host.query(number).bound.within == left  # type: ignore[union-attr]
+        assert again.engine.host.query(number).bound.within == left
 
 
 def test_what_is_in_the_log_is_found_again(bench: Bench) -> None:

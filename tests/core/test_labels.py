@@ -9,9 +9,7 @@ from slackwater.core.labels import (
     MOST_SAID,
     MOST_SPOKEN,
     MOST_WEIGHT,
-    CacheText,
     Labels,
-    cache_text,
     labels_line,
     labels_of,
     read_labels,
@@ -21,6 +19,7 @@ from slackwater.core.labels import (
 from slackwater.core.region import NOTHING, Box, Region, Side
 from slackwater.core.region_codec import plain_region
 from slackwater.core.types import Position
+from slackwater.kinds.cache.query import CacheText
 
 REGIONS = (
     NOTHING,
@@ -61,15 +60,15 @@ def test_labels_name_their_attributes_and_have_an_epoch() -> None:
 @pytest.mark.parametrize("table", ["cars", "my cars", 'a"b', "Größe"])
 def test_cache_texts(table: str) -> None:
     text = CacheText("desk-7.x", table, 500)
-    assert cache_text(str(text)) == text
-    assert cache_text(f"  {text}  ") == text
+    assert CacheText.read(str(text)) == text
+    assert CacheText.read(f"  {text}  ") == text
 
 
 @pytest.mark.parametrize(
     "text", ["CACHE a OF t", "CACHE a OF t LIMIT 0", "CACHE a b OF t LIMIT 5", "SELECT 1", "CACHE OF t LIMIT 1"]
 )
 def test_other_texts_are_none(text: str) -> None:
-    assert cache_text(text) is None
+    assert CacheText.read(text) is None
 
 
 def ranges(many: int) -> list[str]:

@@ -192,7 +192,8 @@ def test_what_is_not_there_is_refused() -> None:
     only.define(ROOMS, Position(0))
     with pytest.raises(NotSupported, match="no operator keeps"):
         only.register(1, Aggregate("rooms", MIN, "celsius"), Position(0))
-    with pytest.raises(StoreError, match="this one has PlainSelections"):
+    host.register(1, Aggregate("rooms", MIN, "celsius"), host.position)
+    with pytest.raises(NotSupported, match="no operator keeps"):
         Host([PlainSelections()]).restore(host.snapshot())
 
 

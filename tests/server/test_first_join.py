@@ -26,14 +26,15 @@ from slackwater.dissemination.messages import (
 from slackwater.dissemination.transports import Limits
 from slackwater.dissemination.transports.memory import MemoryConnection, pair
 from slackwater.hosting import engine as hosting
+from slackwater.kinds.registry import plain_query
 from slackwater.log import LocalLog, Record, Registered, TableDefined
-from slackwater.processing.queries import plain_query
 from slackwater.server import node as module
 from slackwater.server.access import Caller
 from slackwater.server.live import Live
 from slackwater.server.node import Node, NodeSettings
 from slackwater.sessions.engine import NodeEngine
 from tests.support.join_bench import ALL, OTHER
+from tests.support.joins import joins
 
 
 class Rehearsals:
@@ -44,7 +45,7 @@ class Rehearsals:
         self.node: Node | None = None
 
     def __call__(self) -> None:
-        standing = 0 if self.node is None else len(self.node.engine.host.joins)
+        standing = 0 if self.node is None else len(joins(self.node.engine.host))
         self.seen.append((threading.current_thread() is threading.main_thread(), standing))
 
 
@@ -74,7 +75,7 @@ async def test_a_follower_is_given_a_join_by_the_log(tmp_path: Path, rehearsals:
             assert not rehearsals.seen
             assert await node.reached(log.append([join()]), 10)
             assert rehearsals.seen == [(False, 0)]
-            assert len(node.engine.host.joins) == 1
+            assert len(joins(node.engine.host)) == 1
             assert await node.reached(log.append([join()]), 10)
             assert len(rehearsals.seen) == 1
         finally:
@@ -98,9 +99,9 @@ def test_joins_that_stand_were_all_looked_at(tmp_path: Path, rehearsals: Rehears
     first.close()
     again = Node(NodeSettings(tmp_path / "node", follow=tmp_path / "log"))
     assert again.snapshot_position == again.engine.position
-    assert len(again.engine._standing.joins()) == 2
+    assert len(again.engine._standing.on_several_tables()) == 2
     assert not again.engine._standing._unread
-    assert not again.engine.host.joins._restored
+    assert not joins(again.engine.host)._restored
     again.close()
 
 

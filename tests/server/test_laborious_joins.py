@@ -8,6 +8,7 @@ from slackwater.sessions.events import QueriesResumed, QueriesSuspended
 from slackwater.sessions.rules import Rules
 from slackwater.sessions.state import ServerState
 from tests.support.join_bench import Joined, kinds
+from tests.support.joins import joins
 
 JOINED = "SUBSCRIBE SELECT items.id, others.id FROM items JOIN others ON "
 FEW = JOINED + "others.price - items.price < 1000 WHERE others.id = 3"
@@ -18,7 +19,7 @@ BESIDE = JOINED + "others.id = items.id"
 @pytest.fixture
 def bench() -> Joined:
     made = Joined()
-    made.engine.host.joins.most_steps = 100
+    joins(made.engine.host).most_steps = 100
     made.put("items", 0, 1)
     made.put("others", *range(20))
     return made
@@ -89,7 +90,7 @@ def test_two_reasons_must_both_be_gone(bench: Joined, doubted_first: bool) -> No
     if doubted_first:
         bench.do(doubted)
     bench.put("items", *range(2, 10))
-    assert number in bench.engine.host.joins.halted
+    assert number in joins(bench.engine.host).halted
     if not doubted_first:
         bench.do(doubted)
     bench.facts()
@@ -123,4 +124,4 @@ def test_sessions_that_begin_later_know_it_is_suspended(bench: Joined) -> None:
 def test_what_a_node_allows_is_kept_by_a_snapshot() -> None:
     again = NodeEngine()
     again.restore(NodeEngine().snapshot())
-    assert again.host.joins.most_steps == MOST_STEPS
+    assert joins(again.host).most_steps == MOST_STEPS

@@ -14,11 +14,12 @@ from slackwater.dissemination.messages import (
     Suspended,
     Upsert,
 )
+from slackwater.kinds.registry import plain_query
 from slackwater.log import Registered, Unregistered
 from slackwater.processing.joined import StandingJoins
-from slackwater.processing.queries import plain_query
 from slackwater.sessions.engine import NodeEngine
 from tests.support.join_bench import ALL, Joined, kinds
+from tests.support.joins import families, joins
 
 EQUAL = "SUBSCRIBE SELECT items.id, others.id FROM items JOIN others ON others.price = items.price"
 
@@ -74,7 +75,7 @@ def test_an_answer_that_grew_too_large_is_suspended_when_somebody_needs_the_whol
 
 
 def test_a_step_of_too_many_results_is_told_as_whole_answers(bench: Joined) -> None:
-    bench.engine.host.joins.most_results = 6
+    joins(bench.engine.host).most_results = 6
     bench.put("items", *range(4))
     assert kinds(bench.subscribed(ALL)) == [Subscribed, Snapshot]
     assert bench.state is not None
@@ -93,7 +94,7 @@ def test_a_step_of_too_many_results_is_told_as_whole_answers(bench: Joined) -> N
 
 
 def test_an_answer_that_is_small_again_is_told_again(bench: Joined) -> None:
-    bench.engine.host.joins.most_results = 6
+    joins(bench.engine.host).most_results = 6
     bench.put("items", *range(4))
     for ref, text in enumerate((ALL, ALL.replace("1000", "900"))):
         assert kinds(bench.subscribed(text, ref=ref)) == [Subscribed, Snapshot]
@@ -112,7 +113,7 @@ def test_an_answer_that_is_small_again_is_told_again(bench: Joined) -> None:
         assert isinstance(resumed, Resumed)
         assert isinstance(whole, Snapshot)
         assert whole.count == 4
-    bench.engine.host.joins.most_results = 100
+    joins(bench.engine.host).most_results = 100
     bench.put("others", 7)
     assert kinds(bench.facts()) == [Upsert] * 8
 
@@ -123,7 +124,7 @@ def test_what_was_kept_is_kept_after_a_snapshot_too(bench: Joined) -> None:
     bench.subscribed(EQUAL)
     again = NodeEngine()
     again.restore(bench.engine.snapshot())
-    assert again.host.joins.most_results == NodeEngine().host.joins.most_results is not None
+    assert joins(again.host).most_results == joins(NodeEngine().host).most_results is not None
 
 
 def test_shapes_have_a_limit_because_each_has_all_rows(bench: Joined, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +149,7 @@ def test_shapes_that_are_asked_for_all_at_once_have_the_same_limit(
     bench.grant()
     told = bench.facts()
     assert kinds(told).count(Subscribed) == 2
-    assert len(bench.engine.host.families()) == 2
+    assert len(families(bench.engine.host)) == 2
     assert bench.state is not None
     bench.wait(bench.state.rules.append_again)
     assert [fact.ref for fact in bench.facts() if isinstance(fact, Refused)] == [2, 3]

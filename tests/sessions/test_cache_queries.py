@@ -28,8 +28,9 @@ from slackwater.dissemination.messages import (
     Unanswered,
     Upsert,
 )
+from slackwater.kinds.registry import query_of
+from slackwater.kinds.selection.kind import as_selection
 from slackwater.log import Registered
-from slackwater.processing.queries import query_of
 from slackwater.server.limits import ServerLimits
 from slackwater.server.node import Node, NodeSettings
 from slackwater.sessions.cache_queries import MOST_CHARACTERS, MOST_REPORTED, Questions
@@ -376,7 +377,9 @@ def test_boxes_that_overlap_are_given_up_by_nobody() -> None:
     desk.say(GiveUp(desk.number, 1, [*plain_region(between(2, 3)), *plain_region(between(4, 5))]))
     (record,) = desk.asked
     assert isinstance(record, Registered)
-    query_of(record.query or []).region._check()  # type: ignore[union-attr]  # a selection
+    selection = as_selection(query_of(record.query or []))
+    assert selection is not None
+    selection.region._check()
 
 
 def test_what_a_client_keeps_never_falls_apart_into_more_than_labels_may_be() -> None:

@@ -14,8 +14,8 @@ from slackwater.dissemination.messages import (
     Subscribe,
     Subscribed,
 )
+from slackwater.kinds.registry import plain_query
 from slackwater.log import Registered
-from slackwater.processing.queries import plain_query
 from slackwater.sessions.rules import Rules
 from tests.support.state_bench import Bench
 

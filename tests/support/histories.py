@@ -24,8 +24,8 @@ from slackwater.core import (
     Weight,
 )
 from slackwater.core.arrow import to_batch
+from slackwater.kinds.registry import plain_query
 from slackwater.log import Record, Registered, TableDefined, TableDropped, TimePassed, Unregistered, Updates
-from slackwater.processing.queries import plain_query
 
 QUOTES = TableSchema(
     "quotes",

@@ -22,11 +22,12 @@ from slackwater.core import (
     Update,
 )
 from slackwater.core.arrow import to_batch
-from slackwater.core.joined import joined_name, joined_schema
 from slackwater.hosting.publication import as_bytes
+from slackwater.kinds.join.schema import joined_name, joined_schema
 from slackwater.processing.base import Notifications, RowKind
 from slackwater.processing.columns import python_rows
 from slackwater.processing.host import Host
+from tests.support.joins import families
 
 LEFT = TableSchema(
     "unit",
@@ -137,7 +138,7 @@ class World:
             assert {JOINED.key_of(row): self.shown(self.queries[number], row) for row in python_rows(answer)} == (
                 self.heard[number]
             )
-        for family in self.host.families().values():
+        for family in families(self.host).values():
             if self.random.random() < 0.1:
                 family.settle()
                 family.matcher._check()

@@ -9,7 +9,7 @@ from simulation.workload import PlainLabEngine
 from simulation.world import Setting
 from slackwater.client.live.replica import Held
 from slackwater.client.live.state import ClientState
-from slackwater.core.query import Aggregate
+from slackwater.core.query import StandingQuery
 from slackwater.dissemination.messages import Delete, Fact, Frame, Subscribed, Upsert, WireRow
 from slackwater.hosting.step import Registration
 from slackwater.log import Entry, Registered
@@ -64,7 +64,7 @@ class AgainstTheLastSample(PlainHost):
         super().__init__()
         self._samples: dict[int, float | None] = {}
 
-    def _must_say(self, kept: Any, query: Aggregate) -> bool:
+    def _must_say(self, kept: Any, query: StandingQuery) -> bool:
         truth = self._truth(kept)
         sample = self._samples.get(id(kept), kept.said)
         self._samples[id(kept)] = truth

@@ -9,10 +9,9 @@ from slackwater.client.cache.state import CacheState
 from slackwater.client.cache.table import CachedTable
 from slackwater.client.live.events import Questioned
 from slackwater.client.live.replica import Held
-from slackwater.core.labels import cache_text
-from slackwater.core.query import Selection
 from slackwater.core.region import NOTHING, Region
 from slackwater.dissemination.messages import Ask, Delete, Fact, Frame, Reply, Subscribed, Upsert
+from slackwater.kinds.cache.query import CacheText, as_cache
 from slackwater.sessions.cache_queries import Questions
 from slackwater.sessions.conflation import Facts
 from slackwater.sessions.session import Session
@@ -36,7 +35,7 @@ def _server(
 
 def _client(state: type[CacheState] = CacheState, table: type[CachedTable] | None = None) -> Setting:
     def held(ref: int, sql: str) -> Held:
-        text = cache_text(sql)
+        text = CacheText.read(sql)
         return Held(ref, sql) if text is None or table is None else table(ref, sql, text)
 
     class Client(state):  # type: ignore[valid-type, misc]
@@ -84,15 +83,9 @@ class OldLabels(Questions):
     def remainder(self, session: Session, ask: Ask, region: Region) -> tuple[Region, int | None]:
         kept = None if ask.label is None else self._desk.queries.get(ask.label)
         first = getattr(session, "first_labels", None)
-        query = None if kept is None else kept.query
-        if (
-            kept is not None
-            and isinstance(query, Selection)
-            and first is None
-            and kept.epoch
-            and not query.region.empty
-        ):
-            first = session.first_labels = query.region  # type: ignore[attr-defined]
+        cache = None if kept is None else as_cache(kept.query)
+        if kept is not None and cache is not None and first is None and kept.epoch and not cache.pushed.empty:
+            first = session.first_labels = cache.pushed  # type: ignore[attr-defined]
         rest, epoch = super().remainder(session, ask, region)
         return (rest, epoch) if epoch is None or first is None else (region.subtract(first), epoch)
 
@@ -101,7 +94,7 @@ class FillForgotten(Subscriptions):
     """Labels are said without the rows that the client lacks."""
 
     def _answer(self, session: Session, kept: Any, facts: Iterable[Fact]) -> None:
-        if cache_text(kept.text) is not None and kept.former is not None:
+        if as_cache(kept.query) is not None and kept.former is not None:
             facts = [fact for fact in facts if not isinstance(fact, Upsert)]
         super()._answer(session, kept, facts)
 
@@ -126,7 +119,7 @@ class LeavingNotTold(Subscriptions):
     """A row that leaves what is pushed is not told."""
 
     def _say_all(self, kept: Any, fact: Fact) -> None:
-        if not (isinstance(fact, Delete) and cache_text(kept.text) is not None):
+        if not (isinstance(fact, Delete) and as_cache(kept.query) is not None):
             super()._say_all(kept, fact)
 
 

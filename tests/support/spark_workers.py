@@ -8,12 +8,12 @@ from slackwater.core import (
     Aggregate,
     Position,
 )
-from slackwater.core.joined import answer_table
 from slackwater.hosting.engine import QueryEngine
 from slackwater.hosting.publication import Publication, as_bytes
 from slackwater.hosting.publication_log import SaidReader, read_said
 from slackwater.hosting.replica import Replica
 from slackwater.hosting.step import Step
+from slackwater.kinds.registry import answer_table
 from slackwater.log import LocalLog
 from slackwater.pipeline.host.join_cuts import Spreading
 from slackwater.pipeline.host.shards import Shard, ShardReport, ShardTask

@@ -13,10 +13,13 @@ from slackwater.aggregator.base import Item
 from slackwater.aggregator.inherited_error import floor, in_words, rest
 from slackwater.aggregator.pull.pull_state import feed_of, kept_by_operators
 from slackwater.core.errors import NotSupported
-from slackwater.core.query import Aggregate, AggregateFunction, Join, Selection, StandingQuery, TableQuery
+from slackwater.core.query import AggregateFunction, AnswerShape, StandingQuery, TableQuery
 from slackwater.core.region_keys import keys_in, may_hold
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Key
+from slackwater.kinds.aggregate.kind import as_aggregate
+from slackwater.kinds.registry import kind_of
+from slackwater.kinds.selection.kind import as_selection
 
 _ASK_UPSTREAM = "ask the upstream for it"
 
@@ -93,13 +96,14 @@ class Holdings:
             )
         if query.table in self.polled or query.table in self.pulled:
             self._check_polled(query)
-        if query.table in self.pulled and isinstance(query, Aggregate):
+        number = as_aggregate(query)
+        if number is not None and query.table in self.pulled:
             self.items(query, schema)
-            return kept_by_operators(query)
+            return kept_by_operators(number)
         if query.table not in self._tables:
             return query
         taken = self._floor(query, schema)
-        if isinstance(query, Selection):
+        if number is None:
             return query
         if Fraction(query.bound.within) < taken:
             asked = "exactly" if query.bound.within == 0 else f"within {query.bound.within:g}"
@@ -107,7 +111,7 @@ class Holdings:
                 f"this aggregator holds the items of {query.table} only so closely that the query cannot be kept "
                 f"{asked}: the tightest bound that can be promised here is WITHIN {in_words(taken)}"
             )
-        return replace(query, bound=replace(query.bound, within=rest(query.bound.within, taken)))
+        return replace(number, bound=replace(query.bound, within=rest(query.bound.within, taken)))
 
     def feeds(self, query: StandingQuery, schema: TableSchema) -> frozenset[str]:
         """The upstreams, or the source, that a query which is kept here depends on."""
@@ -126,13 +130,16 @@ class Holdings:
         """The keys that a query on a pulled table reads."""
         pulled = self.pulled[query.table]
         keys = keys_in(query.region, schema)
-        if isinstance(query, Aggregate):
-            if query.weights is not None:
-                listed = frozenset(weight.key for weight in query.weights if may_hold(query.region, weight.key, schema))
+        number = as_aggregate(query)
+        if number is not None:
+            if number.weights is not None:
+                listed = frozenset(
+                    weight.key for weight in number.weights if may_hold(query.region, weight.key, schema)
+                )
                 keys = listed if keys is None else keys & listed
             conditions = {name for box in query.region for name in box.columns} - set(schema.key)
-            if conditions or query.column not in (None, pulled.value):
-                name = min(conditions) if conditions else query.column
+            if conditions or number.column not in (None, pulled.value):
+                name = min(conditions) if conditions else number.column
                 raise NotSupported(
                     f"of {query.table} only {pulled.value} is pulled, and may be summed up but not asked for by a "
                     f"condition; leave out {name}"
@@ -145,7 +152,7 @@ class Holdings:
         return keys
 
     def _check_polled(self, query: TableQuery) -> None:
-        if isinstance(query, Aggregate) and query.bound.always:
+        if query.shape is AnswerShape.NUMBER and query.bound.always:
             raise NotSupported(
                 f"the rows of {query.table} are polled, and between two polls nothing is known: no bound can be kept "
                 f"always; say for which share of the time it has to hold, as in WITHIN {query.bound.within or 10:g} "
@@ -159,31 +166,33 @@ class Holdings:
         for column in sorted(values):
             self._check_held(query.table, column, reading.keys)
         conditions = {name for box in query.region for name in box.columns} - set(schema.key)
-        exact = values if isinstance(query, Selection) else conditions
+        number = as_aggregate(query)
+        exact = values if number is None else conditions
         for column in sorted(exact):
             if any(held[column][key].within > 0 for key in reading.keys):
-                what = "rows" if isinstance(query, Selection) else f"a condition on {column}"
+                what = "rows" if number is None else f"a condition on {column}"
                 raise NotSupported(
                     f"this aggregator holds {column} of {query.table} within a bound, and {what} would need it "
                     f"exactly; {_ASK_UPSTREAM}"
                 )
-        if isinstance(query, Selection) or query.column is None or query.column in schema.key:
+        if number is None or number.column is None or number.column in schema.key:
             self._check_presence(query, schema, reading.keys)
             return Fraction(0)
-        parts = ((reading.weights.get(key, 1.0), held[query.column][key].within) for key in reading.keys)
-        return floor(query.function, query.scale, parts)
+        parts = ((reading.weights.get(key, 1.0), held[number.column][key].within) for key in reading.keys)
+        return floor(number.function, number.scale, parts)
 
     def _reading(self, query: TableQuery, schema: TableSchema) -> _Reading:
         """Which items a query reads; it is refused where that may be others than those held."""
         columns = {name for box in query.region for name in box.columns}
         weights: dict[Key, float] = {}
-        if isinstance(query, Selection):
+        number = as_aggregate(query)
+        if number is None:
             columns |= set(query.columns)
-        elif query.column is not None:
-            columns.add(query.column)
+        elif number.column is not None:
+            columns.add(number.column)
         keys = keys_in(query.region, schema)
-        if isinstance(query, Aggregate) and query.weights is not None:
-            weights = {weight.key: weight.factor for weight in query.weights}
+        if number is not None and number.weights is not None:
+            weights = {weight.key: weight.factor for weight in number.weights}
             listed = frozenset(key for key in weights if may_hold(query.region, key, schema))
             keys = listed if keys is None else keys & listed
         if query.table in self._complete:
@@ -213,7 +222,8 @@ class Holdings:
         ]
         if all(any(key in held for held in telling) for key in keys):
             return
-        counted = isinstance(query, Aggregate) and query.function is AggregateFunction.COUNT
+        number = as_aggregate(query)
+        counted = number is not None and number.function is AggregateFunction.COUNT
         column = next(iter(self._tables[query.table]))
         instead = f"count a column, as in COUNT({column}), or {_ASK_UPSTREAM}" if counted else _ASK_UPSTREAM
         raise NotSupported(
@@ -222,9 +232,12 @@ class Holdings:
 
 
 def _of_one_table(query: StandingQuery) -> TableQuery:
-    if isinstance(query, Join):
+    if len(query.tables) > 1:
         raise NotSupported(
-            f"an aggregator keeps no joins: what it holds of {query.left} and {query.right} need not be of one moment; "
+            f"an aggregator keeps no joins: what it holds of {' and '.join(query.tables)} need not be of one moment; "
             "subscribe to the join at the server that has both tables"
         )
-    return query
+    found = as_aggregate(query) or as_selection(query)
+    if found is None:
+        raise NotSupported(f"an aggregator keeps selections and aggregates, and no {kind_of(query).name}")
+    return found

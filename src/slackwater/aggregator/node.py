@@ -28,9 +28,10 @@ from slackwater.aggregator.upstream.state import UpstreamState
 from slackwater.client.live.connection import microseconds
 from slackwater.core.clock import Clock
 from slackwater.core.errors import NotSupported, StoreError
-from slackwater.core.query import Aggregate, StandingQuery
+from slackwater.core.query import StandingQuery
 from slackwater.core.schema import TableSchema
 from slackwater.hosting.publication_log import write_whole
+from slackwater.kinds.aggregate.kind import as_aggregate
 from slackwater.server.node import Node, NodeSettings
 from slackwater.server.upstreams import OfferedItems, Pulling, Upstream
 from slackwater.sessions.events import Event, QueryRegistered, QueryUnregistered
@@ -170,14 +171,15 @@ class AggregatorNode(Node):
     async def foretold(self, query: StandingQuery) -> ExplainTree | None:
         """How often the items of a query would be pulled."""
         puller = self._pullers.get(query.table)
-        if puller is None or not isinstance(query, Aggregate):
+        asked = as_aggregate(query)
+        if puller is None or asked is None:
             return None
         try:
-            self.engine.holdings.check(query, puller.schema)
-            keys = self.engine.holdings.items(query, puller.schema)
+            self.engine.holdings.check(asked, puller.schema)
+            keys = self.engine.holdings.items(asked, puller.schema)
         except NotSupported as why:
             return refused(str(why))
-        return await puller.foresight.explained(query, keys)
+        return await puller.foresight.explained(asked, keys)
 
     # ---- running
 
@@ -237,9 +239,10 @@ class AggregatorNode(Node):
 
     def _watch(self, number: int, query: StandingQuery) -> None:
         pulled = self.engine.holdings.pulled.get(query.table)
-        if pulled is not None and isinstance(query, Aggregate):
-            puller = self._pullers[query.table]
-            puller.state.register(number, query, self.engine.holdings.items(query, puller.schema))
+        asked = as_aggregate(query)
+        if pulled is not None and asked is not None:
+            puller = self._pullers[asked.table]
+            puller.state.register(number, asked, self.engine.holdings.items(asked, puller.schema))
             puller.news.set()
 
     async def _tick(self) -> None:

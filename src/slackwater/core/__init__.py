@@ -2,7 +2,7 @@
 
 from slackwater.core.bound import EXACT, Bound
 from slackwater.core.clock import Clock, ManualClock
-from slackwater.core.cost import ConstantCost, CostModel, LinearCost, UnitCost
+from slackwater.core.cost import LinearCost
 from slackwater.core.errors import (
     AlgebraError,
     LogAway,
@@ -24,8 +24,6 @@ from slackwater.core.errors import (
 )
 from slackwater.core.extent import Categories, Extent, Interval, Missing
 from slackwater.core.hosts import HostKind, Placement
-from slackwater.core.notification import Identity, Notification, NotificationKind
-from slackwater.core.plan import Plan, PlanPart
 from slackwater.core.query import (
     Aggregate,
     AggregateFunction,
@@ -69,8 +67,6 @@ __all__ = [
     "Change",
     "Clock",
     "Column",
-    "ConstantCost",
-    "CostModel",
     "CreateSource",
     "CreateTable",
     "DataType",
@@ -78,7 +74,6 @@ __all__ = [
     "Explain",
     "Extent",
     "HostKind",
-    "Identity",
     "Instant",
     "Interval",
     "Join",
@@ -93,14 +88,10 @@ __all__ = [
     "Missing",
     "MissingPart",
     "NotSupported",
-    "Notification",
-    "NotificationKind",
     "OneShot",
     "Operation",
     "Origin",
     "Placement",
-    "Plan",
-    "PlanPart",
     "PlanningError",
     "Position",
     "PositionGone",
@@ -126,7 +117,6 @@ __all__ = [
     "Subscribe",
     "TableQuery",
     "TableSchema",
-    "UnitCost",
     "Update",
     "Weight",
     "instant",

@@ -2,12 +2,8 @@
 
 Labels are what planning hands to serving. A *labels file* has one of them on each line, as JSON; the job that makes
 labels for thousands of clients writes it, a node reads it. Rows outside `pushed` are the client's to ask for.
-
-What a client calls its copy of a table is a *cache text*, `CACHE desk-7 OF cars LIMIT 10000`: by it the client
-subscribes, and by it a registration in the log is known to be somebody's labels.
 """
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -19,8 +15,6 @@ from slackwater.core.errors import AlgebraError, PlanningError
 from slackwater.core.region import Region
 from slackwater.core.region_codec import plain_region, strange_region
 from slackwater.core.types import Position
-
-_TEXT = re.compile(r'CACHE ([\w.-]{1,64}) OF ("(?:[^"]|"")+"|\w+) LIMIT ([1-9]\d{0,11})', re.IGNORECASE)
 
 MOST_LABELLED = 1_024
 """Boxes that are pushed to one client of one table: each change is held against all of them."""
@@ -140,33 +134,3 @@ def labels_of(line: str | bytes) -> Labels:
 def read_labels(lines: Iterable[str]) -> Iterator[Labels]:
     """All labels of a file, empty lines passed over."""
     return (labels_of(line) for line in lines if line.strip())
-
-
-@dataclass(frozen=True, slots=True)
-class CacheText:
-    """A client's copy of a table: who, of what, and how many rows it has room for.
-
-    >>> str(cache_text("cache desk-7 of cars limit 500"))
-    'CACHE desk-7 OF cars LIMIT 500'
-    """
-
-    client: str
-    table: str
-    limit: int
-
-    def __str__(self) -> str:
-        table = self.table if self.table.isidentifier() else '"' + self.table.replace('"', '""') + '"'
-        return f"CACHE {self.client} OF {table} LIMIT {self.limit}"
-
-
-def cache_text(text: str) -> CacheText | None:
-    """What a cache text says; None where it is a text of another kind.
-
-    >>> cache_text("SUBSCRIBE SELECT * FROM cars") is None
-    True
-    """
-    found = _TEXT.fullmatch(text.strip())
-    if found is None:
-        return None
-    table = found[2][1:-1].replace('""', '"') if found[2].startswith('"') else found[2]
-    return CacheText(found[1], table, int(found[3]))

@@ -1,15 +1,16 @@
-"""The kinds of question, as values.
+"""Queries as values: what every standing query says of itself, the oldest kinds of them, and one-shot queries.
 
 A *selection* asks for the rows of one table inside a region. An *aggregate* asks for one number over such
 rows and may carry a bound. A *join* asks for pairs of rows of two tables. A *one-shot* is any SELECT, answered
 once. The first three can stand for ever; their parts are plain values, so that two queries that mean the same are
-equal and can share their work.
+equal and can share their work. What else belongs to a kind of standing query is in its folder in `kinds`.
 """
 
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass
 from enum import Enum
-from typing import NewType, TypeAlias
+from typing import NewType, Protocol, TypeAlias
 
 from slackwater.core.bound import EXACT, Bound
 from slackwater.core.errors import AlgebraError
@@ -19,6 +20,91 @@ from slackwater.core.types import Key
 
 QueryId = NewType("QueryId", str)
 """The name of a standing query, unique in a deployment."""
+
+
+class AnswerShape(Enum):
+    """What the answer of a standing query is."""
+
+    NUMBER = "number"
+    """One number, or none, kept within a bound."""
+    ROWS = "rows"
+    """Rows by key, exact."""
+
+
+class StandingQuery(Hashable, Protocol):
+    """What every standing query says of itself; a frozen value, so that equal questions are one query."""
+
+    @property
+    def table(self) -> str:
+        """The table under which its records stand in the log."""
+        ...
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """What it reads."""
+        ...
+
+    @property
+    def shape(self) -> AnswerShape:
+        """Whether its answer is one number or rows."""
+        ...
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of its answer; none where that is one number."""
+        ...
+
+    @property
+    def bound(self) -> Bound:
+        """How far what was said may be from the truth."""
+        ...
+
+    @property
+    def pushed(self) -> Region | None:
+        """The part of the answer that is sent to a client, who asks for the rest; None where all of it is."""
+        ...
+
+
+class OfNumber:
+    """What all queries for one number have in common; they have a `bound` of their own."""
+
+    __slots__ = ()
+
+    @property
+    def shape(self) -> AnswerShape:
+        """One number."""
+        return AnswerShape.NUMBER
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """None: the answer is one number."""
+        return ()
+
+    @property
+    def pushed(self) -> Region | None:
+        """All of it is sent."""
+        return None
+
+
+class OfRows:
+    """What all queries for rows have in common; they have `columns` of their own."""
+
+    __slots__ = ()
+
+    @property
+    def shape(self) -> AnswerShape:
+        """Rows by key."""
+        return AnswerShape.ROWS
+
+    @property
+    def bound(self) -> Bound:
+        """Rows are exact."""
+        return EXACT
+
+    @property
+    def pushed(self) -> Region | None:
+        """All of it is sent."""
+        return None
 
 
 class AggregateFunction(Enum):
@@ -32,7 +118,7 @@ class AggregateFunction(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(OfRows):
     """`SELECT columns FROM table WHERE region`; exact, every change counts."""
 
     table: str
@@ -58,7 +144,7 @@ class Weight:
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregate:
+class Aggregate(OfNumber):
     """One number over the rows of a table, kept within a bound.
 
     The value is function(scale · weight(key) · column) over the rows in the region. `column` is None for
@@ -91,12 +177,12 @@ class Aggregate:
 
 
 @dataclass(frozen=True, slots=True)
-class Join:
+class Join(OfRows):
     """Pairs of a row of `left` in its region and a row of `right` in its; exact, every change counts.
 
     With a `band`, right_column − left_column lies in it, computed as DOUBLE; without one the two columns are equal. The
-    columns shown are called by their tables, as in `unit.pos` (see `core.joined`). Both tables may be the same; then a
-    row is a partner of itself too, if the condition says so.
+    columns shown are called by their tables, as in `unit.pos` (see `kinds.join.schema`). Both tables may be the same;
+    then a row is a partner of itself too, if the condition says so.
     """
 
     left: str
@@ -121,8 +207,6 @@ class Join:
 
 TableQuery: TypeAlias = Selection | Aggregate
 """What stands on one table."""
-
-StandingQuery: TypeAlias = TableQuery | Join
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from slackwater.core.errors import SlackwaterError, SqlError
 from slackwater.core.query import StandingQuery
 from slackwater.core.schema import TableSchema
 from slackwater.core.statement import Subscribe
+from slackwater.kinds.registry import bind_text
 from slackwater.sql import Catalog, bind, parse
 from slackwater.sql import nodes as words
 from slackwater.sql.parse import write
@@ -55,6 +56,9 @@ class Binder:
             catalog = Catalog(tuple(tables.values()))
             if version == self._version:
                 self._catalog = catalog
+        written = bind_text(sql, tables)
+        if written is not None:
+            return (*written, None)
         parsed = parse(sql)
         statement = bind(parsed, catalog)
         if not isinstance(statement, Subscribe):

@@ -22,16 +22,15 @@ from typing import TypeAlias
 import msgspec
 import pyarrow as pa
 
-from slackwater.core.errors import NotSupported, SlackwaterError, StoreError
+from slackwater.core.errors import SlackwaterError, StoreError
 from slackwater.core.hosts import HostKind
-from slackwater.core.labels import cache_text
-from slackwater.core.query import Join, Selection, StandingQuery
-from slackwater.core.region import NOTHING
+from slackwater.core.query import StandingQuery
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Position
 from slackwater.hosting.binder import Binder
 from slackwater.hosting.registrations import Registrations
 from slackwater.hosting.step import Registration, Step
+from slackwater.kinds.registry import kept_as, query_of
 from slackwater.log import (
     Entry,
     Quarantined,
@@ -43,11 +42,11 @@ from slackwater.log import (
     Updates,
 )
 from slackwater.processing.base import Answer, Notifications
-from slackwater.processing.host import Host, merged
-from slackwater.processing.joined import Part, Surveyed, lowered
+from slackwater.processing.concatenate import merged
+from slackwater.processing.host import Host
+from slackwater.processing.joined import Part, Surveyed
 from slackwater.processing.joined.sample import some_of
-from slackwater.processing.joined.warm_up import rehearse
-from slackwater.processing.queries import query_of
+from slackwater.sql.explain_tree import Detail, ExplainTree
 
 STEP_ROWS = 8_192
 """Rows that are applied at once: between two steps the sockets get their turn."""
@@ -94,7 +93,7 @@ class QueryEngine:
 
     def __init__(self, keeps: Keeps = on_node, part: Part | None = None) -> None:
         self.host = Host()
-        self.host.joins.spread(part)
+        self.host.spread(part)
         self.keeps = keeps
         self._part = part
         self._standing = Registrations()
@@ -125,15 +124,8 @@ class QueryEngine:
         return self._standing.query(number)
 
     def bind(self, sql: str) -> tuple[StandingQuery, str, str | None]:
-        """A subscription's query, its text in normal form without the name, and its name where it has one.
-
-        A client's cache of a table begins with labels that push nothing.
-        """
-        cache = cache_text(sql)
-        if cache is None:
-            return self._binder.bind(sql, self.host.tables)
-        schema = self.host.latest(cache.table).schema
-        return Selection(schema.name, tuple(column.name for column in schema.columns), NOTHING), str(cache), None
+        """A subscription's query, its text in normal form without the name, and its name where it has one."""
+        return self._binder.bind(sql, self.host.tables)
 
     def read(self, sql: str) -> None:
         """Bind a statement ahead of time, on any thread, so that binding it is quick afterwards.
@@ -141,25 +133,30 @@ class QueryEngine:
         For the first join all that matching needs is compiled as well: that, too, can take long.
         """
         with suppress(SlackwaterError):
-            if cache_text(sql) is None and isinstance(self._binder.bind(sql, dict(self.host.tables))[0], Join):
-                rehearse()
+            self.host.warm_up(kept_as(self._binder.bind(sql, dict(self.host.tables))[0]))
 
-    def check_join(self, query: StandingQuery) -> None:
-        """Refuse a join whose answer, or what it takes to keep it, is too large; whoever is to keep it."""
-        if not isinstance(query, Join):
-            return
-        self.host.check_size(query)
-        shapes, most = self._standing.shapes(), self.host.joins.most_shapes
-        if len(shapes) >= most and lowered(query)[0] not in shapes:
-            raise NotSupported(
-                f"there are joins of {most} shapes already, as many as are kept; join the same columns, and give "
-                f"ranges for the same columns, as others do (GET /v1/joins shows those of a server)"
-            )
+    def check_size(self, query: StandingQuery) -> None:
+        """Refuse a query whose answer, or what it takes to keep it, is too large; whoever is to keep it."""
+        kept = kept_as(query)
+        self.host.check_size(kept)
+        if len(kept.tables) > 1:
+            self.host.check_families(kept, self._standing.families(self.host.family))
 
-    def settle_joins(self) -> None:
-        """Look at all joins that stand, so that the next one is taken in quickly: a snapshot is read without that."""
-        self._standing.shapes()
-        self.host.families()
+    def cold(self, query: StandingQuery) -> bool:
+        """Whether something is to be compiled before a query is taken in quickly."""
+        return self.host.cold(kept_as(query))
+
+    def settle(self) -> None:
+        """Look at all that stands, so that the next query is taken in quickly: a snapshot is read without that."""
+        self._standing.families(self.host.family)
+        self.host.settle()
+
+    def explain(self, query: StandingQuery, host: HostKind) -> ExplainTree | None:
+        """How operators keep a query, or would; those of another host are not seen from here."""
+        told = self.host.explain(kept_as(query))
+        if told is None or host is HostKind.NODE:
+            return told
+        return ExplainTree(told.name, (Detail("operators", "elsewhere: this server does not see how they match"),))
 
     def named(self, name: str) -> Registration | None:
         """The registration of this name, in whatever case it is written."""
@@ -191,23 +188,20 @@ class QueryEngine:
 
     def _spread(self) -> None:
         """Attend to what others keep, as far as it is to be attended to here."""
-        joins = self.host.joins
-        joins.spread(self._part)
+        self.host.spread(self._part)
         if self._part is not None:
-            for number in self._standing.joins():
-                if self._attends(self.registrations[number]) and number not in joins:
+            for number in self._standing.on_several_tables():
+                if self._attends(self.registrations[number]) and not self.host.attends(number):
                     self.host.attend(number, self.held(self.query(number)), self.position)
 
     def survey(self, shards: int) -> list[Surveyed]:
         """How the rows and joins of all shards lie; while nothing is spread, the joins of others are not known here."""
-        known = self.host.joins
         others = [
             number
-            for number in self._standing.joins()
-            if self.registrations[number].host is HostKind.SPARK and number not in known
+            for number in self._standing.on_several_tables()
+            if self.registrations[number].host is HostKind.SPARK and not self.host.attends(number)
         ]
-        some = (self.query(number) for number in some_of(others, len(others)))
-        return self.host.survey(shards, [query for query in some if isinstance(query, Join)])
+        return self.host.survey(shards, [self.held(self.query(number)) for number in some_of(others, len(others))])
 
     def _attends(self, one: Registration) -> bool:
         return self._part is not None and one.host is HostKind.SPARK and not self.keeps(one)
@@ -301,22 +295,20 @@ class QueryEngine:
             number, record.owner, record.name, record.text, entry.first, record.epoch, HostKind(record.host)
         )
         try:
-            query = self.bind(record.text)[0] if record.query is None else query_of(record.query)
+            query = self.bind(record.text)[0] if record.query is None else query_of(record.query, record.text)
             # Whoever keeps it: all engines of a log must know the same registrations.
-            self.check_join(query)
+            self.check_size(query)
             if self.keeps(one):
                 self.host.register(number, self.held(query), entry.end)
-            elif isinstance(query, Join) and self._attends(one):
-                self.host.attend(number, self.held(query), entry.end)
-            else:
-                self.host.foresee(query, entry.end)
-                if self._part is not None and number in self.host.joins:
-                    # It was a join until now.
+            elif not (self._attends(one) and self.host.attend(number, self.held(query), entry.end)):
+                self.host.foresee(kept_as(query), entry.end)
+                if self._part is not None and self.host.attends(number):
+                    # Until now it was a query whose rows are spread.
                     self.host.unregister(number, entry.end)
         except SlackwaterError:
             self._pass_over(entry.end)
             return
-        self._standing.add(one, query)
+        self._standing.add(one, query, self.host.family(kept_as(query)))
         self._note(one)
         made.size += 1
         if self.keeps(one):
@@ -328,8 +320,8 @@ class QueryEngine:
             self.planned.add(one.number)
 
     def held(self, query: StandingQuery) -> StandingQuery:
-        """The query as the operators keep it: as it was asked, unless a host needs some of the bound for itself."""
-        return query
+        """The query as the operators keep it: as its kind says, unless a host needs some of the bound for itself."""
+        return kept_as(query)
 
     def _unregister(self, number: int, end: Position, made: "_Making") -> None:
         known = self._standing.pop(number)

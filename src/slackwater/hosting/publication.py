@@ -15,12 +15,13 @@ import pyarrow as pa
 from slackwater.core.errors import StoreError
 from slackwater.core.hosts import HostKind
 from slackwater.core.query import StandingQuery
+from slackwater.core.schema_codec import plain_schema, schema_of
 from slackwater.core.types import Position
 from slackwater.hosting.step import Registration, Step
+from slackwater.kinds.registry import plain_query, query_of
 from slackwater.processing.base import Answer, Flags, Notifications, RowKind, Rows, Values
 from slackwater.processing.concatenate import gathered
 from slackwater.processing.joined import STAYS
-from slackwater.processing.queries import plain_query, plain_schema, query_of, schema_of
 
 FORMAT = 1
 
@@ -201,7 +202,7 @@ def _step(plain: _PlainStep) -> SaidStep:
         values = Values(np.frombuffer(queries, np.int64), np.frombuffer(numbers), np.frombuffer(there, np.bool_))
     rows = tuple(_rows(one) for one in plain.rows)
     registered: list[tuple[Registration, StandingQuery]] = [
-        (_registration(one), query_of(query)) for one, query in plain.registered
+        (_registration(one), query_of(query, one.text)) for one, query in plain.registered
     ]
     step = Step(
         Notifications(Position(plain.position), values, rows),

@@ -5,17 +5,16 @@ object when somebody asks for it; whoever works with it, an operator, has made i
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 import msgspec
 
 from slackwater.core.hosts import HostKind
-from slackwater.core.query import Join, StandingQuery
+from slackwater.core.query import StandingQuery
 from slackwater.core.types import Position
 from slackwater.hosting.step import Registration
-from slackwater.processing.joined import FamilyShape, lowered
-from slackwater.processing.queries import plain_query, query_of
+from slackwater.kinds.registry import kept_as, plain_query, query_of
 
 PlainRegistration: TypeAlias = tuple[int, str, str | None, str, int, int, str, str | tuple[str, ...], Any]
 """Number, owner, name, text, position, epoch, host, table or tables and query, as they are written down."""
@@ -30,20 +29,19 @@ class Registrations:
         self._known: Counter[tuple[HostKind, str, str | None]] = Counter()
         self._encoded: dict[int, msgspec.Raw] = {}
         """Each with its query, as it is written down."""
-        self._shapes: dict[int, FamilyShape] = {}
-        """Of joins, save those of which it has not been asked since they were read."""
+        self._families: dict[int, Hashable] = {}
+        """Of queries on several tables, save those of which it has not been asked since they were read."""
         self._unread: set[int] = set()
-        self._counts: Counter[FamilyShape] = Counter()
+        self._counts: Counter[Hashable] = Counter()
 
-    def add(self, one: Registration, query: StandingQuery) -> None:
+    def add(self, one: Registration, query: StandingQuery, family: Hashable | None = None) -> None:
         """Keep one, in the place of an earlier one of its number."""
         number = one.number
         self.pop(number)
         self.all[number] = one
         self._known[one.host, one.text, one.name] += 1
         self._tables[number] = query.tables
-        if isinstance(query, Join):
-            self._note_shape(number, query)
+        self._note_family(number, family)
         plain = (
             number,
             one.owner,
@@ -63,11 +61,11 @@ class Registrations:
         self._tables.pop(number, None)
         self._encoded.pop(number, None)
         self._unread.discard(number)
-        shape = self._shapes.pop(number, None)
-        if shape is not None:
-            self._counts[shape] -= 1
-            if not self._counts[shape]:
-                del self._counts[shape]
+        family = self._families.pop(number, None)
+        if family is not None:
+            self._counts[family] -= 1
+            if not self._counts[family]:
+                del self._counts[family]
         known = self.all.pop(number, None)
         if known is not None:
             which = (known.host, known.text, known.name)
@@ -82,27 +80,28 @@ class Registrations:
 
     def query(self, number: int) -> StandingQuery:
         """The query of one that is there."""
-        return query_of(msgspec.msgpack.decode(self._encoded[number], type=PlainRegistration)[8])
+        plain = msgspec.msgpack.decode(self._encoded[number], type=PlainRegistration)
+        return query_of(plain[8], plain[3])
 
     def on_table(self, table: str) -> Iterator[int]:
         """The numbers of those that read a table."""
         return (number for number, names in self._tables.items() if table in names)
 
-    def joins(self) -> list[int]:
-        """The numbers of those that read two tables."""
+    def on_several_tables(self) -> list[int]:
+        """The numbers of those that read more than one table."""
         return [number for number, names in self._tables.items() if len(names) > 1]
 
-    def shapes(self) -> Mapping[FamilyShape, int]:
-        """What joins there are, whoever keeps them, by what they have in common."""
+    def families(self, family: Callable[[StandingQuery], Hashable | None]) -> Mapping[Hashable, int]:
+        """What queries on several tables have in common, whoever keeps them, and how many have it."""
         for number in self._unread:
-            self._note_shape(number, self.query(number))
+            self._note_family(number, family(kept_as(self.query(number))))
         self._unread.clear()
         return self._counts
 
-    def _note_shape(self, number: int, query: StandingQuery) -> None:
-        assert isinstance(query, Join)
-        self._shapes[number] = shape = lowered(query)[0]
-        self._counts[shape] += 1
+    def _note_family(self, number: int, family: Hashable | None) -> None:
+        if family is not None:
+            self._families[number] = family
+            self._counts[family] += 1
 
     def plain(self) -> list[msgspec.Raw]:
         """All of them, to be written down."""

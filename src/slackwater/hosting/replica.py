@@ -11,16 +11,16 @@ import msgspec
 import pyarrow as pa
 
 from slackwater.core.errors import SlackwaterError, StoreError
-from slackwater.core.joined import answer_table, schema_named
-from slackwater.core.query import Aggregate, StandingQuery
+from slackwater.core.query import AnswerShape, StandingQuery
 from slackwater.core.schema import TableSchema
+from slackwater.core.schema_codec import plain_schema, schema_of
 from slackwater.core.types import Key, Position, Row
 from slackwater.hosting.publication import Publication, SaidStep
 from slackwater.hosting.registrations import Registrations
 from slackwater.hosting.step import Registration
+from slackwater.kinds.registry import answer_schema, answer_table
 from slackwater.processing.base import Answer, RowKind, Rows
 from slackwater.processing.columns import python_rows, python_values, rows_schema
-from slackwater.processing.queries import plain_schema, schema_of
 
 _FORMAT = 2
 
@@ -106,7 +106,7 @@ class Replica:
     def answer(self, number: int) -> Answer:
         """All that has been said of a query."""
         query = self._queries[number]
-        if isinstance(query, Aggregate):
+        if query.shape is AnswerShape.NUMBER:
             changed, value = self._values[number]
             return Answer(number, changed, value)
         layout = rows_schema(self.schema(answer_table(query)))
@@ -123,7 +123,7 @@ class Replica:
                 raise SlackwaterError(f"rows of table {table} came, which is not there")
             return self.tables[table]
 
-        return schema_named(name, known)
+        return answer_schema(name, known)
 
     def value(self, number: int) -> float | None:
         """The value last said of an aggregate."""
@@ -195,7 +195,7 @@ class Replica:
         query = self._queries.get(number)
         if query is None:
             raise StoreError(f"an answer of query {number} came, which was never registered")
-        if not isinstance(query, Aggregate):
+        if query.shape is AnswerShape.ROWS:
             assert answer.rows is not None
             table = self.schema(answer_table(query))
             self._rows[number] = {table.key_of(row): row for row in python_rows(answer.rows)}

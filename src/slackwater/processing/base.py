@@ -30,10 +30,12 @@ Contract (kept by every operator, tested in `tests/contracts/test_operators.py`)
     queries.
 """
 
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
-from typing import Protocol
+from types import MappingProxyType
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +44,7 @@ import pyarrow as pa
 from slackwater.core.query import StandingQuery
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Instant, Key, Position
+from slackwater.sql.explain_tree import ExplainTree
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -133,7 +136,7 @@ class Rows:
     Entry k says that row `places[k]` of `rows` is now in the answer of `queries[k]`, or that it left it. `rows` has the
     table's columns; of a row that left, only the key columns count. The query itself says which columns it shows.
     `slots` are those of `rows`, in rising order, where the host has any. Rows of joins go by the name of the pair of
-    tables (`core.joined`) and have the columns of both.
+    tables (`kinds.join.schema`) and have the columns of both.
     """
 
     table: str
@@ -177,83 +180,179 @@ class Answer:
     rows: pa.RecordBatch | None = None
 
 
-class Operator(Protocol):
-    """One way of keeping one kind of query; see the module for what is promised."""
+class Rebuild(Enum):
+    """What an operator can be brought back from when a snapshot does not have its state, or has it in an older form."""
 
-    @property
-    def partitioning(self) -> Partitioning:
-        """How it can be spread over shards."""
-        ...
+    TABLES = "the tables"
+    """The queries are registered again over the rows as they are."""
+    LOG = "the log"
+    """What was said depends on the past: all of the log is read again."""
+    NOTHING = "nothing"
+    """It begins anew: the queries are registered again, and what they knew of the past is gone."""
 
+
+class Operator(ABC):
+    """One way of keeping some kinds of query; see the module for what is promised.
+
+    A batch may change several tables of a query, and a row of its answer is said at most once of a batch: so the
+    changes of all tables of a batch come at once. What reads one table alone is written as a `TableOperator`.
+    """
+
+    name: str
+    """What its part of a snapshot is called."""
+    version: int = 1
+    """Raise it when its snapshots change; one of another version is not handed to `restore`."""
+    rebuilt_from: Rebuild = Rebuild.TABLES
+    partitioning: Partitioning = Partitioning.BY_QUERY
+    """How it can be spread over shards."""
+
+    @abstractmethod
     def accepts(self, query: StandingQuery) -> bool:
         """Whether this operator keeps queries of this kind."""
-        ...
 
-    def register(self, number: int, query: StandingQuery, latest: Latest, position: Position) -> Answer:
+    @abstractmethod
+    def register(self, number: int, query: StandingQuery, tables: Mapping[str, Latest], position: Position) -> Answer:
         """Keep a query from now on."""
-        ...
 
+    @abstractmethod
     def unregister(self, number: int, position: Position) -> None:
         """Forget a query; forgetting one that is not there does nothing."""
-        ...
 
-    def apply(self, changes: Changes, latest: Latest, position: Position) -> Notifications:
-        """Take changes in; `latest` is the state after them, `position` the end of their batch."""
-        ...
+    @abstractmethod
+    def apply(self, changes: Sequence[Changes], tables: Mapping[str, Latest], position: Position) -> Notifications:
+        """Take the changes of a batch in, of each table at most once; `tables` are the state after them."""
 
     def advance(self, time: Instant, position: Position) -> Notifications:
         """Let time pass, for queries that depend on it."""
-        ...
+        return Notifications(position)
 
-    def answer(self, number: int, latest: Latest) -> Answer:
+    @abstractmethod
+    def answer(self, number: int, query: StandingQuery, tables: Mapping[str, Latest]) -> Answer:
         """What has been said of a query so far."""
-        ...
 
-    def snapshot(self) -> bytes:
-        """The whole state."""
-        ...
-
-    def restore(self, state: bytes) -> None:
-        """Become what the snapshot was taken of."""
-        ...
-
-
-class JoinOperator(Protocol):
-    """The same seam for queries that read two tables: the same promises, with all tables at hand.
-
-    A batch may change both tables of a join, and a pair is said at most once of a batch: so the changes of all tables
-    of a batch come at once.
-    """
-
-    @property
-    def partitioning(self) -> Partitioning:
-        """How it can be spread over shards."""
-        ...
-
-    def accepts(self, query: StandingQuery) -> bool:
-        """Whether this operator keeps queries of this kind."""
-        ...
-
-    def register(self, number: int, query: StandingQuery, tables: Mapping[str, Latest], position: Position) -> Answer:
-        """Keep a query from now on."""
-        ...
-
-    def unregister(self, number: int, position: Position) -> None:
-        """Forget a query; forgetting one that is not there does nothing."""
-        ...
-
-    def apply(self, changes: Sequence[Changes], tables: Mapping[str, Latest], position: Position) -> Notifications:
-        """Take the changes of a batch in, of each table at most once; `tables` are the state after them."""
-        ...
-
-    def answer(self, number: int, tables: Mapping[str, Latest]) -> Answer:
-        """What has been said of a query so far."""
-        ...
-
+    @abstractmethod
     def snapshot(self) -> bytes:
         """The whole state; the tables are not part of it."""
-        ...
 
+    @abstractmethod
     def restore(self, state: bytes) -> None:
         """Become what the snapshot was taken of."""
-        ...
+
+    # ---- what an operator need not have
+
+    def family(self, query: StandingQuery) -> Hashable | None:
+        """What queries on several tables have in common, if something is kept once for all that have it."""
+        return None
+
+    def check_families(self, query: StandingQuery, known: Container[Hashable], count: int) -> None:
+        """Refuse a query of yet another family, where there are too many."""
+
+    def weight(self, number: int, query: StandingQuery) -> int:
+        """How much work a query is to a shard, against one that is looked at once a change."""
+        return 1
+
+    @property
+    def counters(self) -> Mapping[str, int]:
+        """What was counted since the operator began, for whoever measures it."""
+        return _NO_COUNTS
+
+    @property
+    def cold(self) -> bool:
+        """Whether `warm_up` has something to do before the first query."""
+        return False
+
+    def foresee(self, query: StandingQuery, tables: Mapping[str, Latest]) -> None:
+        """Another host of the same log keeps a query from now on: give its keys the slots that it gives them."""
+
+    def explain(self, query: StandingQuery, tables: Mapping[str, Latest], position: Position) -> ExplainTree | None:
+        """How a query is kept, or would be, together with those that are kept already."""
+        return None
+
+    def check_size(self, query: StandingQuery, tables: Mapping[str, Latest]) -> None:
+        """Refuse a query whose answer has become larger than is kept, or that takes too much to keep."""
+
+    def settle(self, tables: Mapping[str, Latest]) -> None:
+        """Do now what a restored operator puts off until the next batch."""
+
+    def warm_up(self) -> None:
+        """Compile what keeping a query needs, ahead of the first; on any thread."""
+
+    @property
+    def halted(self) -> Mapping[int, str]:
+        """Queries that are not followed until they are woken, and why."""
+        return _NOTHING_HALTED
+
+    def limit(self, results: int, steps: int) -> None:
+        """Say no more results, and take no more steps, in one step of the log than this; halt what needs more."""
+
+    def wake(self, number: int, tables: Mapping[str, Latest]) -> None:
+        """Follow a query again that was halted; refused while it would be again."""
+
+    # ---- operators whose rows are spread over shards
+
+    def spread(self, part: Any) -> None:
+        """Be one of several shards from now on, or the only one."""
+
+    def attend(self, number: int, query: StandingQuery, position: Position) -> bool:
+        """Another shard keeps a query: find its results with the rows that are had here. False if nothing is to do."""
+        return False
+
+    def attends(self, number: int) -> bool:
+        """Whether a query is known here, kept or attended to."""
+        return False
+
+    def survey(self, tables: Mapping[str, Latest], shards: int, others: Iterable[StandingQuery]) -> Sequence[Any]:
+        """How rows and queries lie that would be cut for so many shards; `others` are kept elsewhere."""
+        return ()
+
+
+_NOTHING_HALTED: Mapping[int, str] = MappingProxyType({})
+_NO_COUNTS: Mapping[str, int] = MappingProxyType({})
+
+
+class TableOperator(ABC):
+    """The same seam for queries that read one table: the changes of each table come by themselves."""
+
+    name: str
+    version: int = 1
+    rebuilt_from: Rebuild = Rebuild.TABLES
+    partitioning: Partitioning = Partitioning.BY_QUERY
+
+    @abstractmethod
+    def accepts(self, query: StandingQuery) -> bool:
+        """Whether this operator keeps queries of this kind."""
+
+    @abstractmethod
+    def register(self, number: int, query: StandingQuery, latest: Latest, position: Position) -> Answer:
+        """Keep a query from now on."""
+
+    @abstractmethod
+    def unregister(self, number: int, position: Position) -> None:
+        """Forget a query; forgetting one that is not there does nothing."""
+
+    @abstractmethod
+    def apply(self, changes: Changes, latest: Latest, position: Position) -> Notifications:
+        """Take changes in; `latest` is the state after them, `position` the end of their batch."""
+
+    def advance(self, time: Instant, position: Position) -> Notifications:
+        """Let time pass, for queries that depend on it."""
+        return Notifications(position)
+
+    @abstractmethod
+    def answer(self, number: int, latest: Latest) -> Answer:
+        """What has been said of a query so far."""
+
+    def foresee(self, query: StandingQuery, latest: Latest) -> None:
+        """Another host keeps a query from now on: give its keys the slots that it gives them."""
+
+    def weight(self, number: int, query: StandingQuery) -> int:
+        """How much work a query is to a shard, against one that is looked at once a change."""
+        return 1
+
+    @abstractmethod
+    def snapshot(self) -> bytes:
+        """The whole state."""
+
+    @abstractmethod
+    def restore(self, state: bytes) -> None:
+        """Become what the snapshot was taken of."""

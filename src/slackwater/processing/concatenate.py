@@ -1,10 +1,11 @@
 """Values from several structures or operators as one piece, in order of their queries."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from slackwater.processing.base import Answer, Values
+from slackwater.core.types import Position
+from slackwater.processing.base import Answer, Notifications, Values
 
 
 def gathered(said: Iterable[Values | None]) -> Values | None:
@@ -29,3 +30,11 @@ def as_values(answers: Iterable[Answer]) -> Values | None:
         np.array([0.0 if one.value is None else one.value for one in found]),
         np.array([one.value is not None for one in found]),
     )
+
+
+def merged(said: Sequence[Notifications], position: Position) -> Notifications:
+    """What several operators say, as one; values in order of their queries."""
+    rows = tuple(part for one in said for part in one.rows if len(part))
+    anew = tuple(sorted(number for one in said for number in one.anew))
+    halted = tuple(sorted(number for one in said for number in one.halted))
+    return Notifications(position, gathered(one.values for one in said), rows, anew, halted)

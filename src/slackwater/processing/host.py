@@ -21,50 +21,47 @@ Spark executor from a micro-batch, the simulator from a script.
 20.6 [20.6]
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Any
 
 import msgspec
 import pyarrow as pa
 
 from slackwater.core.errors import NotSupported, SchemaError, StoreError
-from slackwater.core.joined import schema_named
-from slackwater.core.query import Aggregate, Join, Selection, StandingQuery
+from slackwater.core.query import StandingQuery
 from slackwater.core.region import Region
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Instant, Position
+from slackwater.kinds.checks import check_region
+from slackwater.kinds.registry import answer_schema, check_query, plain_query, query_of
 from slackwater.processing import state
-from slackwater.processing.base import Answer, Changes, Notifications, Operator
-from slackwater.processing.bounded import BoundedAggregates
-from slackwater.processing.bounded.item_list import listed
-from slackwater.processing.concatenate import gathered
-from slackwater.processing.joined import Family, FamilyShape, StandingJoins, Surveyed
+from slackwater.processing.base import Answer, Changes, Notifications, Operator, Rebuild, TableOperator
+from slackwater.processing.concatenate import merged
 from slackwater.processing.latest import LatestTable
-from slackwater.processing.queries import check_join, check_query, plain_query, query_of
+from slackwater.processing.one_table import OneTable
+from slackwater.processing.operators import operators
 from slackwater.processing.regions import inside
-from slackwater.processing.selection import Selections
-
-
-def operators() -> tuple[Operator, ...]:
-    """The operators a host has unless it is told otherwise; the first that accepts a query keeps it."""
-    return (BoundedAggregates(), Selections())
+from slackwater.sql.explain_tree import ExplainTree
 
 
 class Host:
     """Tables and standing queries at one position of a log."""
 
-    def __init__(self, kept_by: Sequence[Operator] | None = None) -> None:
-        self.joins = StandingJoins()
-        self._operators = tuple(operators() if kept_by is None else kept_by)
+    def __init__(self, kept_by: Sequence[Operator | TableOperator] | None = None) -> None:
+        chosen = operators() if kept_by is None else kept_by
+        self.operators = tuple(OneTable(one) if isinstance(one, TableOperator) else one for one in chosen)
         self._tables: dict[str, LatestTable] = {}
         self._queries: dict[int, StandingQuery] = {}
-        self._keepers: dict[int, Operator | StandingJoins] = {}
+        self._keepers: dict[int, Operator] = {}
         self._encoded: dict[int, msgspec.Raw] = {}
         """Queries as they stand in a snapshot, made when the first one is taken: most queries outlive many."""
         self._position = Position(0)
         self.watch: Callable[[Changes], None] | None = None
         """Is shown what every batch changes; not part of the state."""
+        self.rebuilt: dict[str, tuple[int, ...]] = {}
+        """Operators whose state was not in the snapshot, or in an older form, and the queries registered again."""
 
     @property
     def position(self) -> Position:
@@ -75,6 +72,11 @@ class Host:
     def tables(self) -> Mapping[str, TableSchema]:
         """The tables there are."""
         return {name: table.schema for name, table in self._tables.items()}
+
+    @property
+    def latest_tables(self) -> Mapping[str, LatestTable]:
+        """The latest state of each table."""
+        return self._tables
 
     @property
     def queries(self) -> Mapping[int, StandingQuery]:
@@ -126,10 +128,7 @@ class Host:
         former = self._keepers.get(number)
         if former is not None and former is not keeper:
             former.unregister(number, position)
-        if isinstance(keeper, StandingJoins):
-            answer = keeper.register(number, query, self._tables, position)
-        else:
-            answer = keeper.register(number, query, self.latest(query.table), position)
+        answer = keeper.register(number, query, self._tables, position)
         self._queries[number], self._keepers[number] = query, keeper
         self._encoded.pop(number, None)
         self._position = position
@@ -141,19 +140,19 @@ class Host:
         Sums are added in the order of slots, so hosts that share queries must number keys alike.
         """
         self._check_order(position)
-        self._checked(query)
-        latest = self.latest(query.table)
-        if isinstance(query, Aggregate) and listed(query, latest) is None:
-            for weight in query.weights or ():
-                latest.slot_of(weight.key)
+        self._checked(query).foresee(query, self._tables)
         self._position = position
 
-    def attend(self, number: int, query: StandingQuery, position: Position) -> None:
-        """Another shard keeps a join from now on: find its results with the rows that are this shard's."""
+    def attend(self, number: int, query: StandingQuery, position: Position) -> bool:
+        """Another shard keeps a query from now on: find its results with the rows that are this shard's, if it can."""
         self._check_order(position)
-        self._checked(query)
+        keeper = self._checked(query)
         self.unregister(number, position)
-        self.joins.attend(number, query, position)
+        return keeper.attend(number, query, position)
+
+    def attends(self, number: int) -> bool:
+        """Whether results of a query are found here, whoever keeps it."""
+        return any(operator.attends(number) for operator in self.operators)
 
     def unregister(self, number: int, position: Position) -> None:
         """Forget a query; forgetting one that is not there does nothing."""
@@ -163,7 +162,9 @@ class Host:
             self._encoded.pop(number, None)
             del self._queries[number]
         else:
-            self.joins.unregister(number, position)
+            for operator in self.operators:
+                if operator.attends(number):
+                    operator.unregister(number, position)
         self._position = position
 
     def apply(self, table: str, batch: pa.RecordBatch, position: Position) -> Notifications:
@@ -180,14 +181,7 @@ class Host:
             for one in changes:
                 if len(one):
                     self.watch(one)
-        said = [
-            operator.apply(one, tables[one.table], position)
-            for one in changes
-            if len(one)
-            for operator in self._operators
-        ]
-        pairs = self.joins.apply(changes, self._tables, position)
-        everything = merged([*said, pairs], position)
+        everything = merged([one.apply(changes, self._tables, position) for one in self.operators], position)
         # In the order of names, as several hosts together say it.
         rows = tuple(sorted(everything.rows, key=lambda rows: rows.table))
         return replace(everything, rows=rows)
@@ -196,30 +190,83 @@ class Host:
         """Let time pass."""
         self._check_order(position)
         self._position = position
-        return merged([operator.advance(time, position) for operator in self._operators], position)
+        return merged([operator.advance(time, position) for operator in self.operators], position)
 
     def answer(self, number: int) -> Answer:
         """What has been said of a query so far: what a new subscriber is told."""
         query = self.query(number)
-        keeper = self._keepers[number]
-        if isinstance(keeper, StandingJoins):
-            return keeper.answer(number, self._tables)
-        return keeper.answer(number, self._tables[query.table])
+        return self._keepers[number].answer(number, query, self._tables)
 
     def check_size(self, query: StandingQuery) -> None:
-        """Refuse a query that fits the tables, but whose answer has more rows by now than are kept."""
-        if isinstance(query, Join):
-            self._checked(query)
-            self.joins.check_size(query, self._tables)
+        """Refuse a query that fits the tables, but whose answer is larger by now than is kept."""
+        self._checked(query).check_size(query, self._tables)
+
+    def check_families(self, query: StandingQuery, known: Collection[Hashable]) -> None:
+        """Refuse a query that needs something of its own, where there is too much of that."""
+        self._keeper(query).check_families(query, known, len(known))
+
+    def family(self, query: StandingQuery) -> Hashable | None:
+        """What is kept once for all queries that have it in common."""
+        return self._keeper(query).family(query)
+
+    def weight(self, number: int) -> int:
+        """How much work a query is to a shard."""
+        return self._keepers[number].weight(number, self._queries[number])
+
+    def counters(self) -> dict[str, int]:
+        """What operators have counted."""
+        return {name: count for operator in self.operators for name, count in operator.counters.items()}
+
+    def explain(self, query: StandingQuery) -> ExplainTree | None:
+        """How a query is kept, or would be."""
+        return self._checked(query).explain(query, self._tables, self._position)
+
+    def halted(self) -> dict[int, str]:
+        """Queries that are not followed, and why."""
+        return {number: why for operator in self.operators for number, why in operator.halted.items()}
+
+    def limit(self, results: int, steps: int) -> None:
+        """Halt what needs more results, or more steps, in one step of the log."""
+        for operator in self.operators:
+            operator.limit(results, steps)
 
     def wake(self, number: int) -> None:
         """Follow a query again that was halted; refused while it would be again."""
-        self.joins.wake(number, self._tables)
+        self._keepers[number].wake(number, self._tables)
+
+    def settle(self) -> None:
+        """Do what was put off when a snapshot was read."""
+        for operator in self.operators:
+            operator.settle(self._tables)
+
+    def cold(self, query: StandingQuery) -> bool:
+        """Whether something is to be compiled before a query is taken in quickly."""
+        return self._keeper(query).cold
+
+    def warm_up(self, query: StandingQuery) -> None:
+        """Compile it, on any thread."""
+        self._keeper(query).warm_up()
+
+    def spread(self, part: object) -> None:
+        """Be one of several shards from now on, or the only one."""
+        for operator in self.operators:
+            operator.spread(part)
+
+    def survey(self, shards: int, others: Iterable[StandingQuery] = ()) -> list[Any]:
+        """How rows and queries lie that would be cut for so many shards; `others` are kept by other hosts."""
+        by_keeper: dict[int, list[StandingQuery]] = {}
+        for query in others:
+            by_keeper.setdefault(id(self._keeper(query)), []).append(query)
+        return [
+            seen
+            for operator in self.operators
+            for seen in operator.survey(self._tables, shards, by_keeper.get(id(operator), ()))
+        ]
 
     def select(self, table: str, region: Region) -> pa.RecordBatch:
         """The rows of a table that lie in a region now."""
         latest = self.latest(table)
-        check_query(Selection(table, (), region), latest.schema)
+        check_region(region, latest.schema)
         rows = latest.rows
         chosen = inside(region, latest.schema, rows)
         return rows if chosen.all() else rows.filter(pa.array(chosen))
@@ -232,36 +279,21 @@ class Host:
                 "position": self._position,
                 "tables": [self._tables[name].snapshot() for name in sorted(self._tables)],
                 "queries": [self._plain(number) for number in sorted(self._queries)],
-                "operators": [[type(operator).__name__, operator.snapshot()] for operator in self._operators],
-                "joins": self.joins.snapshot(),
+                "operators": [[one.name, one.snapshot(), one.version] for one in self.operators],
             },
         )
 
-    def families(self) -> Mapping[FamilyShape, Family]:
-        """The joins that stand, by what they have in common."""
-        return self.joins.founded(self._tables)
-
-    def survey(self, shards: int, others: Iterable[Join] = ()) -> list[Surveyed]:
-        """How the rows and joins lie that would be cut for so many shards; `others` are joins that other hosts keep."""
-        return self.joins.survey(self._tables, shards, others)
-
     def schema(self, name: str) -> TableSchema:
         """A table's, or that of the joins that go by this name."""
-        return schema_named(name, lambda table: self.latest(table).schema)
+        return answer_schema(name, lambda table: self.latest(table).schema)
 
-    def _checked(self, query: StandingQuery) -> Operator | StandingJoins:
+    def _checked(self, query: StandingQuery) -> Operator:
         """Who keeps a query, if it fits the tables."""
-        schemas = [self.latest(name).schema for name in query.tables]
-        if isinstance(query, Join):
-            check_join(query, *schemas)
-        else:
-            check_query(query, *schemas)
+        check_query(query, lambda name: self.latest(name).schema)
         return self._keeper(query)
 
-    def _keeper(self, query: StandingQuery) -> Operator | StandingJoins:
-        if self.joins.accepts(query):
-            return self.joins
-        found = next((operator for operator in self._operators if operator.accepts(query)), None)
+    def _keeper(self, query: StandingQuery) -> Operator:
+        found = next((operator for operator in self.operators if operator.accepts(query)), None)
         if found is None:
             raise NotSupported(f"no operator keeps queries of the kind {type(query).__name__}")
         return found
@@ -274,32 +306,41 @@ class Host:
         return known
 
     def restore(self, body: bytes) -> None:
-        """Become what the snapshot was taken of; it must have been a host with the same operators."""
+        """Become what the snapshot was taken of.
+
+        Parts of it belong to operators by name and version. An operator whose part is missing, or of another version,
+        is rebuilt from what it says it can be rebuilt from; parts of operators that are not here are passed over.
+        """
         parts = state.unpack("host", body)
-        names = [type(operator).__name__ for operator in self._operators]
-        found = [name for name, _ in parts["operators"]]
-        if names != found:
-            raise StoreError(f"the snapshot is of a host with {', '.join(found)}; this one has {', '.join(names)}")
-        tables = [LatestTable.restore(table) for table in parts["tables"]]
-        for operator, (_, own) in zip(self._operators, parts["operators"], strict=True):
-            operator.restore(own)
-        self.joins = StandingJoins(self.joins.most_results, self.joins.most_steps)
+        found = {name: (own, *version) for name, own, *version in parts["operators"]}
         if "joins" in parts:
-            self.joins.restore(parts["joins"])
-        self._tables = {table.schema.name: table for table in tables}
+            # As it was written before all operators were of one sort.
+            found["StandingJoins"] = (parts["joins"],)
+        for number, keeper in self._keepers.items():
+            keeper.unregister(number, self._position)
+        self._tables = {table.schema.name: table for table in map(LatestTable.restore, parts["tables"])}
         self._queries = {number: query_of(plain) for number, plain in parts["queries"]}
         self._keepers = {number: self._keeper(query) for number, query in self._queries.items()}
-        self._encoded = {}
+        self._encoded, self.rebuilt = {}, {}
         self._position = Position(parts["position"])
+        for operator in self.operators:
+            own, *version = found.get(operator.name, (None,))
+            if own is not None and (version or [1]) == [operator.version]:
+                operator.restore(own)
+            else:
+                self._rebuild(operator)
+
+    def _rebuild(self, operator: Operator) -> None:
+        numbers = tuple(sorted(number for number, keeper in self._keepers.items() if keeper is operator))
+        if numbers and operator.rebuilt_from is Rebuild.LOG:
+            raise StoreError(
+                f"the snapshot does not have the state of {operator.name}, which only the log can give back"
+            )
+        for number in numbers:
+            operator.register(number, self._queries[number], self._tables, self._position)
+        if numbers:
+            self.rebuilt[operator.name] = numbers
 
     def _check_order(self, position: Position) -> None:
         if position < self._position:
             raise StoreError(f"records are applied in order: this host stands at {self._position}, not at {position}")
-
-
-def merged(said: Sequence[Notifications], position: Position) -> Notifications:
-    """What several operators say, as one; values in order of their queries."""
-    rows = tuple(part for one in said for part in one.rows if len(part))
-    anew = tuple(sorted(number for one in said for number in one.anew))
-    halted = tuple(sorted(number for one in said for number in one.halted))
-    return Notifications(position, gathered(one.values for one in said), rows, anew, halted)

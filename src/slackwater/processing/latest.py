@@ -24,13 +24,13 @@ import pyarrow.compute as pc
 from slackwater.core.arrow import EVENT_TIME, OPERATION, SEQUENCE, SOURCE, update_schema
 from slackwater.core.errors import SchemaError, StoreError
 from slackwater.core.schema import TableSchema
+from slackwater.core.schema_codec import plain_schema, schema_of
 from slackwater.core.types import DataType, Key
 from slackwater.core.update import Operation
 from slackwater.kernels.ranks import settle
 from slackwater.processing import state
 from slackwater.processing.base import Changes, Flags, Integers
 from slackwater.processing.columns import Cells, StoredColumn, python_values, rows_schema, unpacked
-from slackwater.processing.queries import plain_schema, schema_of
 
 _FIRST_ROOM = 64
 

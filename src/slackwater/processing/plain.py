@@ -14,20 +14,20 @@ import pyarrow as pa
 from slackwater.core.query import Aggregate, AggregateFunction, Selection, StandingQuery
 from slackwater.core.region import Region
 from slackwater.core.schema import TableSchema
-from slackwater.core.types import Instant, Key, Position, Row
+from slackwater.core.types import Key, Position, Row
+from slackwater.kinds.registry import plain_query, query_of
 from slackwater.processing import state
 from slackwater.processing.base import (
     Answer,
     Changes,
     Latest,
     Notifications,
-    Partitioning,
     RowKind,
     Rows,
+    TableOperator,
     Values,
 )
 from slackwater.processing.columns import python_rows
-from slackwater.processing.queries import plain_query, query_of
 
 
 def selected(region: Region, table: TableSchema, rows: Sequence[Row]) -> list[Row]:
@@ -69,10 +69,10 @@ def _sum(numbers: list[float]) -> float:
         return math.nan
 
 
-class PlainAggregates:
+class PlainAggregates(TableOperator):
     """Bounded aggregates by recomputation."""
 
-    partitioning = Partitioning.BY_QUERY
+    name = "PlainAggregates"
 
     def __init__(self) -> None:
         self._kept: dict[int, tuple[Aggregate, float | None, Position]] = {}
@@ -110,10 +110,6 @@ class PlainAggregates:
         values = np.array([0.0 if truth is None else truth for _, truth in said])
         return Notifications(position, Values(np.array([number for number, _ in said], np.int64), values, there))
 
-    def advance(self, time: Instant, position: Position) -> Notifications:
-        """Nothing here depends on time."""
-        return Notifications(position)
-
     def answer(self, number: int, latest: Latest) -> Answer:
         """What has been said of a query so far."""
         _, said, changed = self._kept[number]
@@ -133,10 +129,10 @@ class PlainAggregates:
             self._kept[number] = (query, said, Position(changed))
 
 
-class PlainSelections:
+class PlainSelections(TableOperator):
     """Selections by recomputation."""
 
-    partitioning = Partitioning.BY_QUERY
+    name = "PlainSelections"
 
     def __init__(self) -> None:
         self._kept: dict[int, tuple[Selection, dict[Key, Row], Position]] = {}
@@ -176,10 +172,6 @@ class PlainSelections:
         return Notifications(
             position, rows=(Rows(changes.table, table[:, 0], places, table[:, 2].astype(np.int8), rows),)
         )
-
-    def advance(self, time: Instant, position: Position) -> Notifications:
-        """Nothing here depends on time."""
-        return Notifications(position)
 
     def answer(self, number: int, latest: Latest) -> Answer:
         """What has been said of a query so far."""

@@ -14,7 +14,7 @@ import asyncio
 import gc
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,16 +22,15 @@ from pathlib import Path
 from slackwater.core.clock import Clock
 from slackwater.core.errors import LogAway, LogError, SlackwaterError
 from slackwater.core.hosts import HostKind, Placement
-from slackwater.core.query import Join, StandingQuery
+from slackwater.core.query import StandingQuery
 from slackwater.core.types import Position
 from slackwater.deployment.endpoint_file import read_state
 from slackwater.hosting.snapshots import Snapshot, SnapshotFolder
 from slackwater.hosting.step import Registration
 from slackwater.intake import MEMORY_FILE
+from slackwater.kinds.registry import kept_as, kind_of, query_of
 from slackwater.log import Entry, Registered, Unregistered, open_log
 from slackwater.log.address import on_a_bus, shown
-from slackwater.processing.joined.warm_up import rehearse
-from slackwater.processing.queries import query_of
 from slackwater.server.lanes.base import NodeLane, Routing
 from slackwater.server.lanes.spark import SparkLane
 from slackwater.server.limits import ServerLimits
@@ -128,10 +127,9 @@ class Node:
                 former = self._restore()
                 self._replay()
                 # What joins need may take longer than a lease, above all to be compiled: here nobody waits yet.
-                self.engine.settle_joins()
-                self._rehearsed = len(self.engine.host.joins) > 0
-                if self._rehearsed:
-                    rehearse()
+                self.engine.settle()
+                for query in {kind_of(one): one for one in self.engine.host.queries.values()}.values():
+                    self.engine.host.warm_up(query)
                 self.generation = self.store.next_generation(former)
                 self.store.keep_registrations(self.engine.registrations.values(), self.engine.position)
             except BaseException:
@@ -373,8 +371,8 @@ class Node:
             self._more.clear()
             end = self.log.end
             if end > self.engine.position:
-                if not self.writable and not self._rehearsed:
-                    await self._rehearse(self.log.read(self.engine.position, end))
+                if not self.writable and any(one.cold for one in self.engine.host.operators):
+                    await self._warm_up(self.log.read(self.engine.position, end))
                 for events in self.engine.events(self.log.read(self.engine.position, end)):
                     self._told(events)
                     await asyncio.sleep(0)
@@ -391,7 +389,7 @@ class Node:
                 end = await asyncio.to_thread(lambda: self.log.end)
                 if end > self.engine.position:
                     entries = await asyncio.to_thread(self._fetch, end)
-                    await self._rehearse(entries)
+                    await self._warm_up(entries)
                     for events in self.engine.events(entries):
                         self._told(events)
                         await asyncio.sleep(0)
@@ -407,11 +405,12 @@ class Node:
             else:
                 await asyncio.sleep(FOLLOW_SECONDS)
 
-    async def _rehearse(self, entries: Iterable[Entry]) -> None:
-        """Have what the first join needs compiled before it is taken in: it was asked for at another node."""
-        if not self._rehearsed and any(_brings_a_join(entry) for entry in entries):
-            await asyncio.to_thread(rehearse)
-            self._rehearsed = True
+    async def _warm_up(self, entries: Iterable[Entry]) -> None:
+        """Have compiled what a first query needs before it is taken in: it was asked for at another node."""
+        for query in _registered(entries):
+            with suppress(SlackwaterError):
+                if self.engine.cold(query):
+                    await asyncio.to_thread(self.engine.host.warm_up, query)
 
     def _doubt_log(self, why: str | None) -> None:
         """A log that cannot be read for longer than a lease: nobody here can know how old the answers are."""
@@ -549,9 +548,10 @@ class Node:
             _report.error("%s", error)
 
 
-def _brings_a_join(entry: Entry) -> bool:
-    record = entry.record
-    if isinstance(record, Registered) and record.host == HostKind.NODE.value and record.query is not None:
-        with suppress(SlackwaterError):
-            return isinstance(query_of(record.query), Join)
-    return False
+def _registered(entries: Iterable[Entry]) -> Iterator[StandingQuery]:
+    """The queries that are to be kept here from these entries on."""
+    for entry in entries:
+        record = entry.record
+        if isinstance(record, Registered) and record.host == HostKind.NODE.value and record.query is not None:
+            with suppress(SlackwaterError):
+                yield kept_as(query_of(record.query, record.text))

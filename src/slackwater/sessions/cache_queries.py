@@ -15,16 +15,17 @@ Contract
 import logging
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from slackwater.core.errors import AlgebraError, SlackwaterError
-from slackwater.core.labels import MOST_PAIRS, MOST_WORK, CacheText, cache_text, labellable, spoken
-from slackwater.core.query import Selection
+from slackwater.core.labels import MOST_PAIRS, MOST_WORK, labellable, spoken
 from slackwater.core.region import NOTHING, Region
 from slackwater.dissemination.encoding import encode_rows
 from slackwater.dissemination.messages import Ask, Fact, GiveUp, Reply, Report, Unanswered, WireRegion
+from slackwater.kinds.cache.query import CacheQuery, as_cache
+from slackwater.kinds.checks import check_region
+from slackwater.kinds.registry import plain_query
 from slackwater.log.records import Registered
-from slackwater.processing.queries import check_query, plain_query
 from slackwater.sessions.events import Engine
 from slackwater.sessions.query_registry import Kept
 from slackwater.sessions.rules import Rules
@@ -115,12 +116,13 @@ class Questions:
         if kept is None or message.query not in session.references or kept.epoch != message.epoch:
             return
         region = self._region(kept.query.table, message.kept)
-        if cache_text(kept.text) is None or not isinstance(kept.query, Selection) or region is None:
+        cache = as_cache(kept.query)
+        if cache is None or region is None:
             return
         epoch, then = self._given_up.get(kept.number, (-1, 0))
         if epoch == kept.epoch and now < then + self._rules.append_again:
             return
-        pushed = kept.query.region
+        pushed = cache.pushed
         try:
             region = pushed.intersect(region) if _comparable(pushed, region) else NOTHING
             if _comparable(region, pushed) and region.equals(pushed):
@@ -178,12 +180,11 @@ class Questions:
         kept = None if ask.label is None else self._desk.queries.get(ask.label)
         if kept is None or kept.since is None or kept.suspended is not None or kept.number not in session.references:
             return region, None
-        if cache_text(kept.text) is None or not isinstance(kept.query, Selection) or kept.query.table != ask.table:
-            return region, None
-        if not _comparable(region, kept.query.region):
+        cache = as_cache(kept.query)
+        if cache is None or cache.table != ask.table or not _comparable(region, cache.pushed):
             return region, None
         try:
-            return region.subtract(kept.query.region), kept.epoch
+            return region.subtract(cache.pushed), kept.epoch
         except AlgebraError:
             return region, None
 
@@ -193,16 +194,16 @@ class Questions:
         """Remember no more of what a cache was asked so far."""
         self.asked.pop(kept.number, None)
 
-    def caches(self) -> list[tuple[Kept, CacheText]]:
-        """The caches that clients keep, and what they are called."""
-        found = ((kept, cache_text(kept.text)) for kept in self._desk.queries)
-        return [(kept, text) for kept, text in found if text is not None]
+    def caches(self) -> list[tuple[Kept, CacheQuery]]:
+        """The caches that clients keep, and what is pushed to them."""
+        found = ((kept, as_cache(kept.query)) for kept in self._desk.queries)
+        return [(kept, cache) for kept, cache in found if cache is not None]
 
     def _cache(self, session: Session, table: str) -> Kept | None:
         """The cache that a session keeps of a table."""
         for number in session.references:
             kept = self._desk.queries.get(number)
-            if kept is not None and kept.query.table == table and cache_text(kept.text) is not None:
+            if kept is not None and kept.query.table == table and as_cache(kept.query) is not None:
                 return kept
         return None
 
@@ -210,7 +211,7 @@ class Questions:
         """A region as a stranger wrote it, one of so many in a message; None where it is none of this table."""
         try:
             region = spoken(plain, among)
-            check_query(Selection(table, (), region), self._engine.schema(table))
+            check_region(region, self._engine.schema(table))
             return region
         except SlackwaterError:
             return None
@@ -243,8 +244,7 @@ def _comparable(a: Region, b: Region) -> bool:
 
 def relabelled(kept: Kept, region: Region, columns: tuple[str, ...] | None = None) -> Registered:
     """The record that gives a cache other labels under the next epoch."""
-    assert isinstance(kept.query, Selection)
-    query = Selection(kept.query.table, columns or kept.query.columns, region)
-    return Registered(
-        kept.query.table, kept.text, kept.owner, kept.name, kept.number, kept.epoch + 1, plain_query(query)
-    )
+    cache = as_cache(kept.query)
+    assert cache is not None
+    query = replace(cache, columns=columns or cache.columns, region=region)
+    return Registered(cache.table, kept.text, kept.owner, kept.name, kept.number, kept.epoch + 1, plain_query(query))

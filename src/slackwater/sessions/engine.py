@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 
 from slackwater.core.hosts import HostKind
-from slackwater.core.labels import cache_text
-from slackwater.core.query import Selection, StandingQuery
+from slackwater.core.query import StandingQuery
 from slackwater.core.region import Region
 from slackwater.core.schema import TableSchema
 from slackwater.hosting.engine import QueryEngine
 from slackwater.hosting.step import Registration, Step
+from slackwater.kinds.registry import kept_as
 from slackwater.log import Entry
 from slackwater.processing.base import Answer, Notifications
 from slackwater.sessions.events import (
@@ -35,7 +35,7 @@ class NodeEngine(QueryEngine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.host.joins.most_results, self.host.joins.most_steps = MOST_RESULTS, MOST_STEPS
+        self.host.limit(MOST_RESULTS, MOST_STEPS)
         self.notified: Counter[int] = Counter()
         """Notifications of each query since this process began."""
         self.notifications = 0
@@ -49,17 +49,17 @@ class NodeEngine(QueryEngine):
     def bind(self, sql: str) -> tuple[StandingQuery, str, str | None]:
         """A subscription's query, as on any host, unless its answer or what it takes to keep it is too large."""
         bound = super().bind(sql)
-        self.check_join(bound[0])
+        self.check_size(bound[0])
         return bound
 
     def answer(self, number: int) -> Answer:
         """All that has been said of a query that is registered."""
-        self.host.check_size(self.query(number))
+        self.host.check_size(kept_as(self.query(number)))
         return self.host.answer(number)
 
     def look(self, number: int) -> None:
         """See whether a query that grew too large can be followed and answered again, and follow it then."""
-        self.host.check_size(self.query(number))
+        self.host.check_size(kept_as(self.query(number)))
         self.host.wake(number)
 
     def select(self, table: str, region: Region) -> pa.RecordBatch:
@@ -96,14 +96,15 @@ class NodeEngine(QueryEngine):
     def registered(self) -> list[Event]:
         """The queries that are kept now, for a state that begins here."""
         kept = self.kept()
-        narrow = tuple(one.number for one, query in kept if self._narrow(one, query))
+        narrow = tuple(one.number for one, query in kept if self._narrow(query))
         events: list[Event] = [_registered(one, query) for one, query in kept]
         if narrow:
             events.append(QueriesSuspended(narrow, _OUTGROWN))
-        return [*events, *self._halted(self.host.joins.halted)]
+        return [*events, *self._halted(self.host.halted())]
 
     def _halted(self, numbers: Iterable[int]) -> list[Event]:
-        return [QueriesSuspended((number,), self.host.joins.halted[number], outgrown=True) for number in numbers]
+        why = self.host.halted()
+        return [QueriesSuspended((number,), why[number], outgrown=True) for number in numbers]
 
     def _outgrown(self, step: Step) -> list[Event]:
         """Caches lack a column that their table has got: nobody is to rely on them until they have other labels."""
@@ -111,18 +112,21 @@ class NodeEngine(QueryEngine):
             return []
         tables = {schema.name for schema in step.defined}
         kept = self.kept() if tables else []
-        narrow = [one.number for one, query in kept if query.table in tables and self._narrow(one, query)]
-        whole = [one.number for one, query in step.registered if one.epoch and not self._narrow(one, query)]
+        narrow = [one.number for one, query in kept if query.table in tables and self._narrow(query)]
+        whole = [
+            one.number
+            for one, query in step.registered
+            if one.epoch and query.pushed is not None and not self._narrow(query)
+        ]
         events: list[Event] = []
         if narrow:
             events.append(QueriesSuspended(tuple(narrow), _OUTGROWN))
-        caches = tuple(number for number in whole if cache_text(self.registrations[number].text) is not None)
-        if caches:
-            events.append(QueriesResumed(caches))
+        if whole:
+            events.append(QueriesResumed(tuple(whole)))
         return events
 
-    def _narrow(self, one: Registration, query: StandingQuery) -> bool:
-        if not isinstance(query, Selection) or cache_text(one.text) is None:
+    def _narrow(self, query: StandingQuery) -> bool:
+        if query.pushed is None:
             return False
         return query.columns != tuple(column.name for column in self.schema(query.table).columns)
 

@@ -16,8 +16,6 @@ Mathematics
 """
 
 from slackwater.core.errors import AlgebraError
-from slackwater.core.labels import cache_text
-from slackwater.core.query import Selection
 from slackwater.dissemination.messages import Delete, Fact, Upsert
 from slackwater.sessions.events import Engine
 from slackwater.sessions.query_registry import Kept
@@ -27,23 +25,22 @@ from slackwater.sessions.wire import projected
 
 def fill(session: Session, kept: Kept, engine: Engine) -> list[Fact] | None:
     """What a session lacks of a cache that has other labels now; None where everything is to be said."""
-    if kept.former is None or kept.suspended is not None or cache_text(kept.text) is None:
+    query = kept.query
+    if kept.former is None or kept.suspended is not None or query.pushed is None:
         return None
-    former, query = kept.former[1], kept.query
-    assert isinstance(former, Selection)
-    assert isinstance(query, Selection)
-    if former.columns != query.columns:
+    former = kept.former[1]
+    if former.pushed is None or former.columns != query.columns:
         return None
     unsure = session.unacknowledged(kept.number)
     if unsure is None or not all(session.certainly_knows(ref) for ref in session.references[kept.number]):
         return None
     try:
-        lacking = query.region.subtract(former.region)
+        lacking = query.pushed.subtract(former.pushed)
     except AlgebraError:
         return None
     schema = engine.schema(query.table)
     facts: dict[tuple[object, ...], Fact] = {key: Delete(kept.number, kept.epoch, key) for key in unsure}
-    rows = engine.select(query.table, query.region if unsure else lacking)
+    rows = engine.select(query.table, query.pushed if unsure else lacking)
     for key, row in zip(projected(rows, schema.key), projected(rows, query.columns), strict=True):
         if key in unsure or not unsure or lacking.contains(dict(zip(query.columns, row, strict=True)).get):
             facts[key] = Upsert(kept.number, kept.epoch, key, row)

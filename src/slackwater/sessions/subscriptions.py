@@ -18,8 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from slackwater.core.errors import AnswerTooLarge, SlackwaterError
-from slackwater.core.joined import answer_table
-from slackwater.core.query import Aggregate, StandingQuery
+from slackwater.core.query import AnswerShape, StandingQuery
 from slackwater.dissemination.encoding import Encoding
 from slackwater.dissemination.messages import (
     Delete,
@@ -32,9 +31,9 @@ from slackwater.dissemination.messages import (
     Upsert,
     Value,
 )
+from slackwater.kinds.registry import answer_table, plain_query
 from slackwater.log.records import Registered, Unregistered
 from slackwater.processing.base import Notifications
-from slackwater.processing.queries import plain_query
 from slackwater.sessions.events import (
     Elsewhere,
     Engine,
@@ -228,7 +227,6 @@ class Subscriptions:
                 kept = self.queries.get(number)
                 if kept is None or kept.since is None or not kept.warm:
                     continue
-                assert not isinstance(kept.query, Aggregate)
                 key = facts.key(place)
                 row = facts.row(place, kept.query.columns) if there else None
                 fact = Delete(number, kept.epoch, key) if row is None else Upsert(number, kept.epoch, key, row)
@@ -299,7 +297,7 @@ class Subscriptions:
         """All there is to say about a query: a value, or a snapshot and the rows that changed since it was made."""
         kept = self.queries.get(number)
         assert kept is not None
-        if isinstance(kept.query, Aggregate):
+        if kept.query.shape is AnswerShape.NUMBER:
             if kept.value is None:
                 kept.value = Value(number, kept.epoch, self._engine.answer(number).value)
             yield kept.value
@@ -447,7 +445,7 @@ class Subscriptions:
         It can be told only of positions at which a step of this node ended. Another node cuts the log differently:
         what came and went again within a step here may be held by a client that was told of it there.
         """
-        if held is None or isinstance(kept.query, Aggregate) or kept.since is None:
+        if held is None or kept.query.shape is AnswerShape.NUMBER or kept.since is None:
             return None
         if held < kept.since or held not in self._ends:
             return None

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import pyarrow as pa
 
-from slackwater.core.labels import cache_text
-from slackwater.core.query import Aggregate, Selection
+from slackwater.core.query import AnswerShape
 from slackwater.core.region_codec import plain_region
 from slackwater.core.schema import TableSchema
 from slackwater.dissemination.encoding import Encoding, encode_rows
@@ -21,19 +20,18 @@ from slackwater.sessions.query_registry import Kept
 def subscribed(ref: int, kept: Kept, schema: TableSchema, was: int | None = None) -> Subscribed:
     """What a client is told about a subscription that it has; `was` is for a cache whose rows it has in part."""
     query = kept.query
-    if not isinstance(query, Aggregate):
+    if query.shape is AnswerShape.ROWS:
         types = tuple(schema.column(name).type.value for name in query.columns)
         told = Subscribed(ref, kept.number, kept.epoch, query.columns, types, schema.key, 0.0, 1.0)
-        if not isinstance(query, Selection) or cache_text(kept.text) is None:
+        if query.pushed is None:
             return told
-        return msgspec.structs.replace(told, region=plain_region(query.region), since=kept.since, was=was)
+        return msgspec.structs.replace(told, region=plain_region(query.pushed), since=kept.since, was=was)
     bound = query.bound
     return Subscribed(ref, kept.number, kept.epoch, (), (), (), bound.within, bound.fidelity)
 
 
 def snapshot(kept: Kept, rows: pa.RecordBatch, schema: TableSchema, encoding: Encoding) -> Snapshot:
     """All rows of a selection or a join, encoded."""
-    assert not isinstance(kept.query, Aggregate)
     pairs = list(zip(projected(rows, schema.key), projected(rows, kept.query.columns), strict=True))
     data, digest = encode_rows(pairs, encoding)
     return Snapshot(kept.number, kept.epoch, data, len(pairs), digest)

@@ -10,7 +10,8 @@ Slackwater          the dialect, for use with sqlglot
 from slackwater.sql.bind import bind
 from slackwater.sql.catalog import Catalog
 from slackwater.sql.dialect import Slackwater
-from slackwater.sql.explain import Detail, ExplainTree, Grid, explain, explain_plan, hosted
+from slackwater.sql.explain import explain, hosted
+from slackwater.sql.explain_tree import Detail, ExplainTree, Grid
 from slackwater.sql.parse import ParsedStatement, parse, parse_all
 from slackwater.sql.render import to_sql
 
@@ -23,7 +24,6 @@ __all__ = [
     "Slackwater",
     "bind",
     "explain",
-    "explain_plan",
     "hosted",
     "parse",
     "parse_all",

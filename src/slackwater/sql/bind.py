@@ -5,12 +5,11 @@ from sqlglot import exp
 from slackwater.core.statement import Catalogued, Drop, Explain, Show, Statement
 from slackwater.sql import nodes
 from slackwater.sql.catalog import Catalog, spelled, unknown
-from slackwater.sql.classify import Kind
 from slackwater.sql.definitions import bind_source, bind_table
 from slackwater.sql.oneshot import bind_select
 from slackwater.sql.parse import ParsedStatement, reading
 from slackwater.sql.place import Text
-from slackwater.sql.standing import bind_subscribe, refuse_kind
+from slackwater.sql.standing import MATERIALIZED_VIEW, bind_subscribe
 
 
 def bind(parsed: ParsedStatement, catalog: Catalog) -> Statement:
@@ -37,7 +36,7 @@ def _bind(tree: exp.Expr, catalog: Catalog, text: Text) -> Statement:
         case nodes.DropNamed():
             return _drop(tree, catalog, text)
         case exp.Create() if tree.kind == "VIEW":
-            refuse_kind(Kind.MATERIALIZED_VIEW, text, tree)
+            text.refuse(MATERIALIZED_VIEW.sentence, tree)
         case exp.Create():
             return bind_table(tree, catalog, text)
     return bind_select(tree, catalog, text)

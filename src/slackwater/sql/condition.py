@@ -265,3 +265,9 @@ def _gathered(operands: list[exp.Expr]) -> list[exp.Expr]:
             gathered.append(equal[name])
         equal[name].append("expressions", plain.right.copy())
     return gathered
+
+
+def where(select: exp.Select, names: Names) -> Region:
+    """The region of a query's WHERE."""
+    clause = select.args.get("where")
+    return EVERYTHING if clause is None else Condition(names).region(clause.this)

@@ -17,11 +17,11 @@ from slackwater.core.errors import NotSupported
 from slackwater.core.query import OneShot, Selection
 from slackwater.core.schema import TableSchema
 from slackwater.core.statement import Select
+from slackwater.kinds.selection.binder import selection
 from slackwater.sql.catalog import Catalog, column_spelled, unknown
-from slackwater.sql.classify import Kind, classify, plain_select
 from slackwater.sql.parse import DIALECT, reading, write
 from slackwater.sql.place import Text
-from slackwater.sql.standing import selection
+from slackwater.sql.shape import has_aggregates, plain_select, table_joins
 from slackwater.sql.tables import table_of
 
 _REFUSED: dict[type[exp.Expr], str] = {
@@ -91,7 +91,7 @@ def _check_stars(tree: exp.Expr, catalog: Catalog, text: Text) -> None:
 def _selection(tree: exp.Expr, catalog: Catalog, text: Text) -> Selection | None:
     """The same question as a selection, where it is one."""
     select = plain_select(tree)
-    if select is None or classify(tree) is not Kind.SELECTION:
+    if select is None or has_aggregates(tree) or any(table_joins(tree)):
         return None
     try:
         return selection(select, catalog, text)

@@ -14,12 +14,12 @@ from slackwater.core.errors import AlgebraError, SqlError
 from slackwater.core.query import Aggregate, OneShot
 from slackwater.core.region import EVERYTHING, Region
 from slackwater.core.statement import Select
-from slackwater.sql.aggregates import aggregate
+from slackwater.kinds.aggregate.binder import aggregate
 from slackwater.sql.bind import bind
 from slackwater.sql.catalog import Catalog
-from slackwater.sql.classify import plain_select
 from slackwater.sql.condition import Condition, Names
 from slackwater.sql.parse import ParsedStatement, parse
+from slackwater.sql.shape import plain_select
 from slackwater.sql.tables import from_table, refuse_other_parts
 
 _GATHERING = (

@@ -1,39 +1,59 @@
-"""SUBSCRIBE → selections, joins and aggregates; kinds that cannot stand yet are refused with what to write instead."""
+"""SUBSCRIBE → a standing query of the kind that its shape is; what cannot stand is refused, with advice."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from decimal import Decimal
 
 from sqlglot import exp
 
 from slackwater.core.bound import EXACT, Bound
-from slackwater.core.query import QueryId, Selection, StandingQuery
-from slackwater.core.region import EVERYTHING, Region
-from slackwater.core.schema import TableSchema
+from slackwater.core.query import QueryId, StandingQuery
 from slackwater.core.statement import Catalogued, Subscribe
+from slackwater.kinds.base import Asked
+from slackwater.kinds.registry import classify
 from slackwater.sql import nodes
-from slackwater.sql.aggregates import aggregate
 from slackwater.sql.catalog import Catalog, spelled
-from slackwater.sql.classify import Kind, classify, plain_select
-from slackwater.sql.condition import Condition, Names
 from slackwater.sql.constants import fold, to_float
-from slackwater.sql.joins import join
 from slackwater.sql.place import Text
-from slackwater.sql.tables import check_name_at, from_table, refuse_other_parts
+from slackwater.sql.shape import has_aggregates, plain_select, table_joins
+from slackwater.sql.tables import check_name_at
 
-NOT_YET: dict[Kind, str] = {
-    Kind.MATERIALIZED_VIEW: (
-        "materialised views are not possible yet; "
-        "subscribe to the query where it reads one table, or ask it as a SELECT when you need it"
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """What cannot stand yet: how it is recognised, and what is said about it."""
+
+    name: str
+    matches: Callable[[exp.Expr], bool]
+    sentence: str
+
+
+MATERIALIZED_VIEW = Refused(
+    "materialised view",
+    lambda tree: isinstance(tree, exp.Create) and tree.kind == "VIEW",
+    "materialised views are not possible yet; "
+    "subscribe to the query where it reads one table, or ask it as a SELECT when you need it",
+)
+REFUSED: tuple[Refused, ...] = (
+    MATERIALIZED_VIEW,
+    Refused(
+        "periodic query",
+        lambda tree: bool(tree.args.get("every")),
+        "EVERY is not possible yet; leave it out to be told of every change",
     ),
-    Kind.PERIODIC: "EVERY is not possible yet; leave it out to be told of every change",
-    Kind.MEMORY_JOIN: (
-        "joins in limited MEMORY are not possible yet; subscribe to each table by itself and join them in your program"
+    Refused(
+        "join in limited memory",
+        lambda tree: bool(tree.args.get("memory")),
+        "joins in limited MEMORY are not possible yet; subscribe to each table by itself and join them in your program",
     ),
-    Kind.JOIN_AGGREGATE: (
+    Refused(
+        "aggregate of a join",
+        lambda tree: any(table_joins(tree)) and has_aggregates(tree),
         "an aggregate of joined tables is not possible yet; "
-        "take one table and, for weights, JOIN (VALUES …) AS p(key, w) USING (key)"
+        "take one table and, for weights, JOIN (VALUES …) AS p(key, w) USING (key)",
     ),
-}
-"""What is said about a kind until its capability comes."""
+)
+"""Until their capabilities come; the first that matches is said."""
 
 
 def bind_subscribe(tree: nodes.Subscribe, catalog: Catalog, text: Text) -> Subscribe:
@@ -47,76 +67,25 @@ def bind_subscribe(tree: nodes.Subscribe, catalog: Catalog, text: Text) -> Subsc
     return Subscribe(query, None if name is None else QueryId(name.name))
 
 
-def refuse_kind(kind: Kind, text: Text, node: exp.Expr | None) -> None:
-    """Refuse a kind that cannot stand yet."""
-    if kind in NOT_YET:
-        text.refuse(NOT_YET[kind], node)
-
-
 def _standing(tree: nodes.Subscribe, catalog: Catalog, text: Text) -> StandingQuery:
-    kind = classify(tree)
-    if kind is None:
-        text.refuse("a subscription is one SELECT; subscribe to the parts of a UNION or the like separately", tree.this)
     select = plain_select(tree)
-    joins = (select.args.get("joins") if select is not None else None) or [None]
-    refuse_kind(kind, text, tree.args.get("every") or tree.args.get("memory") or joins[0])
-    assert select is not None
+    for refused in REFUSED:
+        if refused.matches(tree):
+            joins = (select.args.get("joins") if select is not None else None) or [None]
+            text.refuse(refused.sentence, tree.args.get("every") or tree.args.get("memory") or joins[0])
+    kind = classify(tree)
+    if kind is None or select is None:
+        text.refuse("a subscription is one SELECT; subscribe to the parts of a UNION or the like separately", tree.this)
     within, fidelity = tree.args.get("within"), tree.args.get("fidelity")
     if within is None and fidelity is not None:
         text.refuse("FIDELITY says how often a bound holds: write WITHIN and a number before it", fidelity)
-    if kind in (Kind.SELECTION, Kind.BAND_JOIN, Kind.SELECT_JOIN):
-        if within is not None:
-            what = "selection" if kind is Kind.SELECTION else "join"
-            text.refuse(
-                f"WITHIN bounds one number, a {what} has rows; leave it out, or ask for SUM, AVG, COUNT, MIN or MAX",
-                within,
-            )
-        return selection(select, catalog, text) if kind is Kind.SELECTION else join(select, catalog, text)
-    bound = _bound(within, fidelity, text)
-    table, names = from_table(select, catalog, text)
-    if within is not None and bound.always and catalog.pull_only(table.name):
+    if within is not None and not kind.bounded:
         text.refuse(
-            f"table {table.name} is only known when its sources are fetched, so no bound holds always; "
-            f"say how often it must hold, as in WITHIN {within.this.sql()} FIDELITY 98%",
+            f"WITHIN bounds one number, a {kind.name} has rows; leave it out, or ask for SUM, AVG, COUNT, MIN or MAX",
             within,
         )
-    return aggregate(select, table, names, bound, where(select, names), text)
-
-
-def selection(select: exp.Select, catalog: Catalog, text: Text) -> Selection:
-    """A selection of rows of one table; what is more than that is refused."""
-    refuse_other_parts(select, {"expressions", "from_", "where"}, text)
-    table, names = from_table(select, catalog, text)
-    return Selection(table.name, _columns(select, table, names, text), where(select, names))
-
-
-def where(select: exp.Select, names: Names) -> Region:
-    """The region of a query's WHERE."""
-    clause = select.args.get("where")
-    return EVERYTHING if clause is None else Condition(names).region(clause.this)
-
-
-def _columns(select: exp.Select, table: TableSchema, names: Names, text: Text) -> tuple[str, ...]:
-    columns: list[str] = []
-    for node in select.expressions:
-        star = node.this if isinstance(node, exp.Column) else node
-        if isinstance(star, exp.Star):
-            if any(star.args.values()):
-                text.refuse("* takes no EXCEPT or REPLACE in a standing query; write the columns you want", node)
-            if isinstance(node, exp.Column):
-                names.check_qualifier(node)
-            columns += [column.name for column in table.columns]
-            continue
-        column = node.this if isinstance(node, exp.Alias) else node
-        if not isinstance(column, exp.Column):
-            text.refuse("a selection shows columns as they are; compute from them in your program", node)
-        name = names.column(column).name
-        if isinstance(node, exp.Alias) and node.alias.lower() != name.lower():
-            text.refuse(f"a selection keeps the names of its columns; leave AS {node.alias} out", node)
-        columns.append(name)
-    if len(set(columns)) != len(columns):
-        text.refuse("a column is asked for twice; once is enough", select.expressions[-1])
-    return tuple(columns)
+    query: StandingQuery = kind.bind(Asked(tree, select, _bound(within, fidelity, text), catalog, text))
+    return query
 
 
 def _bound(within: nodes.Within | None, fidelity: nodes.Fidelity | None, text: Text) -> Bound:

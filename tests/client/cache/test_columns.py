@@ -13,11 +13,12 @@ from slackwater.client.cache.masks import NotByColumns, chosen
 from slackwater.client.cache.table import CachedTable
 from slackwater.core.errors import ProtocolError
 from slackwater.core.extent import Categories, Extent, Interval, Missing
-from slackwater.core.labels import MOST_LABELLED, cache_text
+from slackwater.core.labels import MOST_LABELLED
 from slackwater.core.region import EVERYTHING, NOTHING, Box, Region, Side
 from slackwater.core.region_codec import plain_region
 from slackwater.core.types import Scalar
 from slackwater.dissemination.messages import Delete, Subscribed, Upsert, WireRow
+from slackwater.kinds.cache.query import CacheText
 
 COLUMNS = ("id", "name", "price", "seen", "good")
 TYPES = ("BIGINT", "TEXT", "DOUBLE", "TIMESTAMP", "BOOLEAN")
@@ -84,7 +85,7 @@ def described(region: Region, epoch: int) -> Subscribed:
 
 
 def make(region: Region) -> CachedTable:
-    text = cache_text("CACHE c OF t LIMIT 1000")
+    text = CacheText.read("CACHE c OF t LIMIT 1000")
     assert text is not None
     own = CachedTable(1, str(text), text)
     own.describe(described(region, 1))

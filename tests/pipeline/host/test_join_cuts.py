@@ -8,6 +8,7 @@ from slackwater.core.arrow import to_batch
 from slackwater.pipeline.host.join_cuts import BY_QUERY, Spreading, recut
 from slackwater.processing.host import Host
 from slackwater.processing.joined import LineCuts, Part, Surveyed
+from tests.support.joins import families, joins
 
 RULE, SHARDS = Spreading(least_rows=100), 4
 COLUMNS = (
@@ -55,9 +56,9 @@ class World:
 
     def cut(self, rule: Spreading = RULE) -> tuple[LineCuts, ...]:
         """Survey, cut, and go on like that."""
-        before = self.host.joins._part
+        before = joins(self.host)._part
         lines = recut(() if before is None else before.lines, self.survey(), SHARDS, rule)
-        self.host.joins.spread(Part(0, lines) if lines else None)
+        joins(self.host).spread(Part(0, lines) if lines else None)
         return lines
 
 
@@ -145,7 +146,7 @@ def test_a_wider_join_moves_the_window(world: World) -> None:
     world.join(-3.0, 5.0)
     [first] = world.cut()
     world.join(-3.0, 9.0)
-    world.host.families()
+    families(world.host)
     [second] = world.cut()
     assert not first.holds((-3.0, 9.0))
     assert second.holds((-3.0, 9.0))
@@ -178,5 +179,5 @@ def test_one_join_more_or_less_does_not_cut_a_line_again(world: World) -> None:
     assert len(first) == 1
     assert not first[0].holds((-900.0, 900.0))
     world.join(-3.0, 12.0)
-    world.host.families()
+    families(world.host)
     assert world.cut() == first

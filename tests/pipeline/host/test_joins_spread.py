@@ -10,10 +10,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from slackwater.core import HostKind, Interval, Join, StandingQuery
-from slackwater.core.joined import answer_table, called
 from slackwater.core.region import Region
 from slackwater.hosting import publication
 from slackwater.hosting.engine import QueryEngine
+from slackwater.kinds.join.schema import called
+from slackwater.kinds.registry import answer_table, plain_query
 from slackwater.log import LocalLog, Registered
 from slackwater.pipeline.host.executor_affinity import OnExecutors
 from slackwater.pipeline.host.join_cuts import Spreading
@@ -21,7 +22,6 @@ from slackwater.pipeline.host.spark_host import SparkHost
 from slackwater.processing.base import Rows
 from slackwater.processing.columns import python_rows
 from slackwater.processing.joined import STAYS, StandingJoins, lowered
-from slackwater.processing.queries import plain_query
 from tests.support.join_histories import NUMBERS, SHOWN, WHOLE, JoinHistory
 from tests.support.spark_workers import Workers, run
 

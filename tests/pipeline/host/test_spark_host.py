@@ -22,6 +22,7 @@ from slackwater.core.arrow import to_batch
 from slackwater.core.errors import StoreError
 from slackwater.hosting.engine import QueryEngine
 from slackwater.hosting.publication_log import SaidReader, said_starts
+from slackwater.kinds.registry import plain_query
 from slackwater.log import LocalLog, Log, Record, Registered, TableDefined, Updates
 from slackwater.log.jetstream import JetStreamLog
 from slackwater.pipeline import source
@@ -30,7 +31,6 @@ from slackwater.pipeline.host.sharding import Sharding
 from slackwater.pipeline.host.shards import ShardReport, ShardTask
 from slackwater.pipeline.host.spark_host import SparkHost
 from slackwater.processing.columns import python_rows
-from slackwater.processing.queries import plain_query
 from tests.support.histories import QUOTES, History
 from tests.support.nats_server import NatsServer
 from tests.support.spark_workers import Workers, everything, published, run

@@ -24,6 +24,7 @@ from slackwater.processing.matching import (
     limited,
 )
 from tests.support.join_world import EVERYTHING_JOINED, LEFT, RIGHT, filled
+from tests.support.joins import families, joins
 
 FITS_NONE = Region((Box.of(Side("big", Interval(-9, -5))),))
 FITS_FEW = Region((Box.of(Side("big", Interval(3, 5))),))
@@ -58,26 +59,26 @@ def shown(said: Notifications) -> list[tuple[int, int, int]]:
 
 def test_a_join_that_looks_at_too_many_rows_is_halted_though_it_finds_none() -> None:
     host = filled(100)
-    host.joins.most_steps = 1_000
+    joins(host).most_steps = 1_000
     host.register(1, EMPTY, Position(3))
     # Four rows, as they were and as they are, with a hundred across.
     assert moved(host, 100, 1, 2, 3, 4).halted == ()
     assert moved(host, 101, *range(10)).halted == (1,)
-    assert "at most 1,000 pairs of rows" in host.joins.halted[1]
+    assert "at most 1,000 pairs of rows" in joins(host).halted[1]
     # It is not matched any more, and a whole answer can be asked for as before.
-    [family] = host.families().values()
+    [family] = families(host).values()
     assert len(family) == 1
     assert len(family.matcher) == 0
     assert moved(host, 102, *range(10)).halted == ()
     assert host.answer(1).rows is not None
     host.unregister(1, Position(103))
-    assert not host.joins.halted
-    assert not host.families()
+    assert not joins(host).halted
+    assert not families(host)
 
 
 def test_joins_beside_it_are_served_as_if_it_were_not_there() -> None:
     alone, host = filled(100), filled(100)
-    host.joins.most_steps = 1_000
+    joins(host).most_steps = 1_000
     for one in (alone, host):
         one.register(2, BESIDE, Position(3))
         one.register(3, Join("unit", "target", "product", "product", ("unit.id",), right_region=FITS_FEW), Position(3))
@@ -94,13 +95,13 @@ def test_joins_beside_it_are_served_as_if_it_were_not_there() -> None:
 
 def test_it_is_woken_when_there_are_fewer_rows_and_misses_nothing_after_that() -> None:
     host = filled(100)
-    host.joins.most_steps = 1_000
+    joins(host).most_steps = 1_000
     query = replace(EVERYTHING_JOINED, right_region=FITS_FEW)
     host.register(1, query, Position(3))
     assert moved(host, 100, *range(10)).halted == (1,)
     with pytest.raises(AnswerTooLarge, match="at most 1,000 pairs of rows"):
         host.wake(1)
-    assert 1 in host.joins.halted
+    assert 1 in joins(host).halted
     for first in range(10, 100, 10):
         gone(host, 100 + first, *range(first, first + 10))
     units = [
@@ -110,7 +111,7 @@ def test_it_is_woken_when_there_are_fewer_rows_and_misses_nothing_after_that() -
     assert not host.apply("unit", to_batch(LEFT, units), Position(300)).rows
     host.wake(1)
     host.wake(1)
-    assert not host.joins.halted
+    assert not joins(host).halted
     rows = host.answer(1).rows
     assert rows is not None
     assert rows.num_rows == 30
@@ -123,12 +124,12 @@ def test_it_is_woken_when_there_are_fewer_rows_and_misses_nothing_after_that() -
 
 def test_what_one_shape_does_not_need_is_for_others() -> None:
     host = filled(100)
-    host.joins.most_steps = 4_000
+    joins(host).most_steps = 4_000
     host.register(1, BESIDE, Position(3))
     host.register(2, EMPTY, Position(3))
     same = replace(EVERYTHING_JOINED, left_region=Region((Box.of(Side("quantity", Interval(-9, -5))),)))
     host.register(3, replace(same, right_region=FITS_NONE), Position(3))
-    assert len(host.families()) == 2
+    assert len(families(host)) == 2
     # Which of them needs little is known once rows have come.
     assert moved(host, 100, 0).halted == ()
     assert moved(host, 101, *range(15)).halted == ()
@@ -137,13 +138,13 @@ def test_what_one_shape_does_not_need_is_for_others() -> None:
 
 def test_a_snapshot_keeps_the_limit_and_finds_out_again_who_is_halted() -> None:
     host = filled(100)
-    host.joins.most_steps = 1_000
+    joins(host).most_steps = 1_000
     host.register(1, EMPTY, Position(3))
     moved(host, 100, *range(10))
     again = Host()
-    again.joins.most_steps = 1_000
+    joins(again).most_steps = 1_000
     again.restore(host.snapshot())
-    assert not again.joins.halted
+    assert not joins(again).halted
     assert moved(again, 101, *range(10)).halted == (1,)
 
 

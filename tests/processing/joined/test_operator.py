@@ -26,6 +26,7 @@ from slackwater.processing.host import Host
 from slackwater.processing.joined import family as joined_family
 from slackwater.processing.joined.partners import KeyNumbers
 from tests.support.join_world import EVERYTHING_JOINED, JOINED, LEFT, RIGHT, World, filled
+from tests.support.joins import families, joins
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -50,10 +51,10 @@ def test_joins_of_one_shape_are_one_family() -> None:
         world.host.register(number, Join("unit", "target", "pos", "pos", ("unit.id",), band), Position(3))
     ranged = Region((Box.of(Side("quantity", Interval(1, 9))),))
     world.host.register(40, Join("unit", "target", "pos", "pos", ("unit.id",), Interval(0.0, 1.0), ranged), Position(3))
-    assert sorted(len(family) for family in world.host.families().values()) == [1, 40]
+    assert sorted(len(family) for family in families(world.host).values()) == [1, 40]
     for number in range(40):
         world.host.unregister(number, Position(4))
-    assert [len(family) for family in world.host.families().values()] == [1]
+    assert [len(family) for family in families(world.host).values()] == [1]
 
 
 def test_a_column_may_be_added_to_either_table() -> None:
@@ -131,7 +132,7 @@ def test_answers_follow_the_tables_though_they_remember_them() -> None:
 
 def test_a_step_of_too_many_results_says_whose_answers_are_to_be_told_anew() -> None:
     host, wide, narrow = filled(40), 5, 6
-    host.joins.most_results = 50
+    joins(host).most_results = 50
     host.register(wide, EVERYTHING_JOINED, Position(3))
     host.register(narrow, Join("unit", "target", "pos", "pos", ("unit.id",), Interval(-0.001, 0.001)), Position(3))
     host.register(7, Join("unit", "target", "product", "product", ("unit.id",)), Position(3))
@@ -159,7 +160,7 @@ def test_a_step_of_too_many_results_says_whose_answers_are_to_be_told_anew() -> 
 
 def test_a_row_alone_may_have_too_many_results() -> None:
     host = filled(60)
-    host.joins.most_results = 10
+    joins(host).most_results = 10
     host.register(5, EVERYTHING_JOINED, Position(3))
     updates = [Update("unit", (3, 0.5, "a", 1, "y"), Instant(100), Origin("s", 100), Operation.UPSERT)]
     assert host.apply("unit", to_batch(LEFT, updates), Position(100)).anew == (5,)
@@ -176,7 +177,7 @@ def test_keys_that_are_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> No
         unit = to_batch(LEFT, [Update("unit", (3, 0.0, key, 1, "x"), *about)])
         target = to_batch(RIGHT, [Update("target", ("t", 5, key, 0.0, 1, None), *about)])
         said = host.apply_all({"unit": unit, "target": target}, Position(step))
-        [family] = host.families().values()
+        [family] = families(host).values()
         known.append(len(family._keys))
         family.matcher._check()
         # The two rows had partners at first; since then they have each other.
@@ -199,10 +200,10 @@ def test_nothing_is_left_of_a_join_that_went() -> None:
     host = filled(5)
     for number in range(3):
         host.register(number, EVERYTHING_JOINED, Position(3))
-    assert host.joins._answers._seen
+    assert joins(host)._answers._seen
     for number in range(3):
-        assert host.families()
+        assert families(host)
         host.unregister(number, Position(4))
-    assert not host.families()
-    assert not host.joins._answers._seen
-    assert host.joins.snapshot() == Host().joins.snapshot()
+    assert not families(host)
+    assert not joins(host)._answers._seen
+    assert joins(host).snapshot() == joins(Host()).snapshot()

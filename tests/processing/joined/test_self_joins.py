@@ -22,10 +22,10 @@ from slackwater.core import (
     Update,
 )
 from slackwater.core.arrow import to_batch
-from slackwater.core.joined import joined_schema
 from slackwater.hosting.publication import SaidStep
 from slackwater.hosting.replica import Replica
 from slackwater.hosting.step import Registration, Step
+from slackwater.kinds.join.schema import joined_schema
 from slackwater.processing.base import Notifications, RowKind
 from slackwater.processing.columns import python_rows
 from slackwater.processing.host import Host

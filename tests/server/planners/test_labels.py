@@ -10,9 +10,9 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from slackwater.core.labels import CacheText
 from slackwater.core.region_codec import plain_region
 from slackwater.dissemination.messages import Counted, Report, Subscribe
+from slackwater.kinds.cache.query import CacheQuery
 from slackwater.log import TableDropped
 from slackwater.planning.push_pull.region_map import RegionMap
 from slackwater.server.planners import labels as labelling
@@ -86,9 +86,9 @@ async def test_caches_are_shown_one_at_a_time_and_without_what_changed(monkeypat
     assert len(one.caches()) == 6
     usual = one.map
 
-    def drawing(kept: Kept, text: CacheText) -> RegionMap:
+    def drawing(kept: Kept, cache: CacheQuery) -> RegionMap:
         drawn.append((kept.number, turns))
-        return usual(kept, text)
+        return usual(kept, cache)
 
     monkeypatch.setattr(one, "map", drawing)
     monkeypatch.setattr(one, "window", lambda _: pytest.fail("what changed is not shown"))

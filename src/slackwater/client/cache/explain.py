@@ -3,7 +3,7 @@
 from slackwater.client.cache.state import CacheState
 from slackwater.core.errors import AlgebraError
 from slackwater.core.region import NOTHING, Region
-from slackwater.sql.explain import Detail, ExplainTree
+from slackwater.sql.explain_tree import Detail, ExplainTree
 from slackwater.sql.required_rows import Needed
 
 _MOST_SHOWN = 10

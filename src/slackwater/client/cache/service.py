@@ -26,14 +26,15 @@ from slackwater.client.live.connection import Session
 from slackwater.client.live.events import Answered, Questioned, Unanswerable, Withdrawn
 from slackwater.client.live.subscription import Subscription
 from slackwater.core.errors import SqlError
-from slackwater.core.labels import CacheText, speakable
+from slackwater.core.labels import speakable
 from slackwater.core.region import Region
 from slackwater.core.schema import Column, TableSchema
 from slackwater.core.types import DataType
 from slackwater.dissemination.transports.base import Unreachable
+from slackwater.kinds.cache.query import CacheText
 from slackwater.planning.push_pull.region_map import RegionMap
 from slackwater.sql import Catalog, parse
-from slackwater.sql.explain import ExplainTree
+from slackwater.sql.explain_tree import ExplainTree
 from slackwater.sql.nodes import ExplainOf
 from slackwater.sql.parse import write
 from slackwater.sql.required_rows import Needed, needed

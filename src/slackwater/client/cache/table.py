@@ -1,7 +1,7 @@
 """What a client holds of one table: the rows in the regions that are pushed to it, and which regions those are.
 
 Design
-    The labels are a standing query of the client's own (`core.labels.CacheText`) whose region changes under epochs. So
+    The labels are a standing query of the client's own (`kinds.cache`) whose region changes under epochs. So
     everything that holds of a subscription holds of them: one position, one lease, frames applied whole.
 
     `label` is what the node pushes, `region` what the client relies on: the label without what it has given up for want
@@ -16,10 +16,11 @@ from collections.abc import Iterable
 from slackwater.client.live.replica import Held
 from slackwater.core.box_index import Finder
 from slackwater.core.errors import AlgebraError, ProtocolError
-from slackwater.core.labels import CacheText, cache_text, label_of
+from slackwater.core.labels import label_of
 from slackwater.core.region import NOTHING, Box, Region
 from slackwater.core.schema import shape
 from slackwater.dissemination.messages import Delete, Subscribed, Upsert, WireRow
+from slackwater.kinds.cache.query import CacheText
 
 _MOST_KNOWN = 1_024
 
@@ -177,5 +178,5 @@ class CachedTable(Held):
 
 def held(ref: int, sql: str) -> Held:
     """What a client holds of a subscription, or of a cache."""
-    text = cache_text(sql)
+    text = CacheText.read(sql)
     return Held(ref, sql) if text is None else CachedTable(ref, sql, text)

@@ -21,9 +21,9 @@ from slackwater.core.hosts import HostKind
 from slackwater.hosting.engine import Keeps
 from slackwater.hosting.publication_log import write_whole
 from slackwater.hosting.step import Registration
-from slackwater.processing.base import JoinOperator, Operator, Partitioning
-from slackwater.processing.host import operators
-from slackwater.processing.joined import LineCuts, Part, StandingJoins
+from slackwater.processing.base import Partitioning
+from slackwater.processing.joined import LineCuts, Part
+from slackwater.processing.operators import operators
 
 BUCKETS = 1_024
 
@@ -142,10 +142,6 @@ def beginning_at(shardings: Sequence[Sharding], position: int) -> Sharding:
 
 def check_operators() -> None:
     """Refuse to begin with an operator that cannot be spread in this way."""
-    every: list[Operator | JoinOperator] = [*operators(), StandingJoins()]
-    for operator in every:
-        joins = isinstance(operator, StandingJoins)
-        if operator.partitioning is not (Partitioning.BY_RANGE if joins else Partitioning.BY_QUERY):
-            raise NotSupported(
-                f"{type(operator).__name__} is spread {operator.partitioning.value}; shards are made by query"
-            )
+    for operator in operators():
+        if operator.partitioning is Partitioning.BY_KEY:
+            raise NotSupported(f"{operator.name} is spread {operator.partitioning.value}; shards are made by query")

@@ -153,8 +153,7 @@ class Shard:
         self._catch_up(engine, task)
         spread = self._epoch != task.shardings[-1].epoch
         steps = [self._shared(engine, task.shardings[-1])]
-        joins = engine.host.joins
-        met, had = joins.met, joins.had
+        before = engine.host.counters()
         steps += self._steps(engine, task, task.start, task.end)
         changed = restored or spread or any(one.step.registered or one.step.unregistered for one in steps)
         said = encode_steps(steps)
@@ -163,6 +162,7 @@ class Shard:
             # What it has said now depends on when it was made anew: nobody may go back to before that.
             self._write_snapshot(task.end)
         self._settle(engine)
+        after = engine.host.counters()
         return ShardReport(
             self._number,
             said,
@@ -174,9 +174,9 @@ class Shard:
             os.getpid(),
             len(engine.host.queries),
             self._weights(engine) if changed else {},
-            len(joins),
-            joins.met - met,
-            joins.had - had,
+            after.get("joins", 0),
+            after.get("met", 0) - before.get("met", 0),
+            after.get("had", 0) - before.get("had", 0),
         )
 
     def _surveyed(self, task: ShardTask) -> tuple[Surveyed, ...]:
@@ -258,11 +258,9 @@ class Shard:
 
     def _weights(self, engine: QueryEngine) -> dict[int, int]:
         weights: dict[int, int] = {}
-        engine.host.families()
-        for number, query in engine.host.queries.items():
-            listed = getattr(query, "weights", None)
-            weight = 0 if engine.host.joins.spread_by_rows(number) else len(listed) if listed else 1
-            weights[number % BUCKETS] = weights.get(number % BUCKETS, 0) + weight
+        engine.host.settle()
+        for number in engine.host.queries:
+            weights[number % BUCKETS] = weights.get(number % BUCKETS, 0) + engine.host.weight(number)
         return weights
 
     def _settle(self, engine: QueryEngine) -> None:
@@ -280,6 +278,9 @@ def _restored(snapshot: Snapshot, task: ShardTask, number: int) -> tuple[QueryEn
         sharding = next(one for one in task.shardings if one.epoch == epoch)
         engine = QueryEngine(sharding.keeps(number), sharding.part(number))
         engine.restore(state)
+        if engine.host.rebuilt:
+            # What it would say now is measured against other values than those that were published.
+            return None
     except (SlackwaterError, msgspec.MsgspecError, ValueError, KeyError, TypeError, StopIteration):
         return None
     return engine, epoch

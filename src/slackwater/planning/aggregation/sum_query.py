@@ -1,17 +1,12 @@
-"""Between standing queries and planned sums: an aggregate as a `SumQuery`, and a plan as the `core.plan.Plan` of it.
+"""Between standing queries and planned sums: an aggregate as a `SumQuery`.
 
 A weighted SUM, or an AVG over listed items, is a sum of items with weights. An item is named by the key of its row.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
-
-from slackwater.core.bound import Bound
 from slackwater.core.errors import PlanningError
-from slackwater.core.plan import Plan, PlanPart
-from slackwater.core.query import Aggregate, AggregateFunction, QueryId, Weight
-from slackwater.core.types import Key, Position
-from slackwater.planning.aggregation.base import NetworkPlan, SumQuery
+from slackwater.core.query import Aggregate, AggregateFunction
+from slackwater.core.types import Key
+from slackwater.planning.aggregation.base import SumQuery
 
 
 def item_name(key: Key) -> str:
@@ -37,26 +32,3 @@ def as_sum(aggregate: Aggregate) -> SumQuery:
         tuple(weight.factor * aggregate.scale for weight in counting),
         aggregate.bound.within,
     )
-
-
-def as_plan(query_id: QueryId, aggregate: Aggregate, plan: NetworkPlan, *, epoch: int, takes_effect: Position) -> Plan:
-    """The plan as nodes and `EXPLAIN` know it: each part is the same aggregate over fewer items, with its own bound."""
-    weights = {item_name(weight.key): weight for weight in aggregate.weights or ()}
-    parts = tuple(
-        PlanPart(
-            part.aggregator,
-            replace(
-                aggregate,
-                bound=Bound(part.within, aggregate.bound.fidelity),
-                weights=_ordered([weights[item] for item in part.items], aggregate.weights or ()),
-            ),
-            part.messages,
-        )
-        for part in plan.parts
-    )
-    return Plan(query_id, aggregate, epoch, takes_effect, parts)
-
-
-def _ordered(some: Sequence[Weight], every: Sequence[Weight]) -> tuple[Weight, ...]:
-    """Weights stand in the order of their keys, which the whole query has already."""
-    return tuple(weight for weight in every if weight in some)

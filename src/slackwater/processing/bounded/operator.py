@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from slackwater.core.query import Aggregate, StandingQuery
-from slackwater.core.types import Instant, Position
+from slackwater.core.types import Position
 from slackwater.processing import state
-from slackwater.processing.base import Answer, Changes, Latest, Notifications, Partitioning, Values
+from slackwater.processing.base import Answer, Changes, Latest, Notifications, TableOperator, Values
 from slackwater.processing.bounded.aggregate_trees import Forest
 from slackwater.processing.bounded.item_list import listed
 from slackwater.processing.bounded.regional import Regional
@@ -27,10 +27,10 @@ from slackwater.processing.regions import Sheet
 _ForestKey = tuple[str, str | None]
 
 
-class BoundedAggregates:
+class BoundedAggregates(TableOperator):
     """Bounded aggregates by incremental maintenance."""
 
-    partitioning = Partitioning.BY_QUERY
+    name = "BoundedAggregates"
 
     def __init__(self) -> None:
         self._forests: dict[_ForestKey, Forest] = {}
@@ -94,16 +94,24 @@ class BoundedAggregates:
             said.append(regional.apply(changes, before, after, latest, position))
         return Notifications(position, gathered(said))
 
-    def advance(self, time: Instant, position: Position) -> Notifications:
-        """Nothing here depends on time."""
-        return Notifications(position)
-
     def answer(self, number: int, latest: Latest) -> Answer:
         """What has been said of a query so far."""
         home = self._homes[number]
         kept = self._regionals[home] if isinstance(home, str) else self._forests[home]
         value, changed = kept.said(number)
         return Answer(number, changed, value)
+
+    def foresee(self, query: StandingQuery, latest: Latest) -> None:
+        """Sums are added in the order of slots, so hosts that share queries must number keys alike."""
+        assert isinstance(query, Aggregate)
+        if listed(query, latest) is None:
+            for weight in query.weights or ():
+                latest.slot_of(weight.key)
+
+    def weight(self, number: int, query: StandingQuery) -> int:
+        """A change of each item of a list is looked at."""
+        assert isinstance(query, Aggregate)
+        return len(query.weights) if query.weights else 1
 
     def snapshot(self) -> bytes:
         """The whole state."""

@@ -12,10 +12,10 @@ import pyarrow as pa
 from slackwater.core.query import Aggregate, AggregateFunction
 from slackwater.core.types import Position
 from slackwater.kernels import accumulators as kernel
+from slackwater.kinds.registry import plain_query, query_of
 from slackwater.processing.base import Changes, Floats, Integers, Latest, Values
 from slackwater.processing.bounded.aggregate_trees import FUNCTIONS
 from slackwater.processing.bounded.ranges import Ranges
-from slackwater.processing.queries import plain_query, query_of
 from slackwater.processing.regions import RegionIndex, Sheet, inside
 
 _KEPT = ("high", "low", "magnitude", "largest", "steps", "count", "said", "changed", "there", "stale")

@@ -2,7 +2,7 @@
 
 from slackwater.processing.joined.family import Family, Moment
 from slackwater.processing.joined.lower import FamilyShape, lowered
-from slackwater.processing.joined.operator import STAYS, StandingJoins
+from slackwater.processing.joined.operator import STAYS, StandingJoins, joins_of
 from slackwater.processing.joined.sample import Surveyed, Window
 from slackwater.processing.joined.shard import Line, LineCuts, Part
 
@@ -17,5 +17,6 @@ __all__ = [
     "StandingJoins",
     "Surveyed",
     "Window",
+    "joins_of",
     "lowered",
 ]

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.core.errors import AnswerTooLarge
-from slackwater.core.joined import joined_schema
 from slackwater.core.query import Join
+from slackwater.kinds.join.schema import joined_schema
 from slackwater.processing.base import Flags, Floats, Integers, Latest
 from slackwater.processing.columns import rows_schema
 from slackwater.processing.joined.lower import FamilyShape, Range, Ranges, lowered

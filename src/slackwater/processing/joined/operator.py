@@ -10,7 +10,7 @@ Design
     Neither rows nor answers are kept: what was said of a join is the latest state of its tables, joined. So a snapshot
     is the queries alone, and families have their rows again with the first batch after it.
 
-    The rows that are said have the columns of both tables (`core.joined`); their slot is that of the pair.
+    The rows that are said have the columns of both tables (`kinds.join.schema`); their slot is that of the pair.
 
 Shards
     Where several shards share the rows of joins (`spreading`), each also finds the results of joins that another one
@@ -19,15 +19,16 @@ Shards
     if it was there* (`STAYS`), and whoever joins what the shards say settles it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
-from slackwater.core.errors import AnswerTooLarge
-from slackwater.core.joined import joined_name, joined_schema
+from slackwater.core.errors import AnswerTooLarge, NotSupported
 from slackwater.core.query import Join, StandingQuery
 from slackwater.core.types import Position
+from slackwater.kinds.join.schema import joined_name, joined_schema
+from slackwater.kinds.registry import plain_query, query_of
 from slackwater.processing import state
 from slackwater.processing.base import (
     Answer,
@@ -36,6 +37,7 @@ from slackwater.processing.base import (
     Integers,
     Latest,
     Notifications,
+    Operator,
     Partitioning,
     RowKind,
     Rows,
@@ -46,10 +48,11 @@ from slackwater.processing.joined.family import Family, Pairs, slots_of
 from slackwater.processing.joined.lower import FamilyShape, Range, lowered
 from slackwater.processing.joined.sample import Surveyed, some_of, survey
 from slackwater.processing.joined.shard import Line, Part, line_of, line_of_query
+from slackwater.processing.joined.warm_up import rehearse
 from slackwater.processing.matching.base import JoinSide
 from slackwater.processing.matching.limited import Labour
-from slackwater.processing.queries import plain_query, query_of
 from slackwater.processing.regions import Sheet
+from slackwater.sql.explain_tree import Detail, ExplainTree
 
 STAYS = 2
 """Of a shard: the pair is in the answer; it was before and shows nothing new, if another shard says that it left."""
@@ -61,9 +64,10 @@ _Which = tuple[FamilyShape, bool]
 """A family: its shape, and whether it has a shard's rows or all."""
 
 
-class StandingJoins:
-    """Joins by incremental maintenance; implements `base.JoinOperator`."""
+class StandingJoins(Operator):
+    """Joins by incremental maintenance."""
 
+    name = "StandingJoins"
     partitioning = Partitioning.BY_RANGE
     most_pairs: ClassVar[int] = 1_000_000
     """Pairs of the answer of a join that strangers may ask for."""
@@ -76,7 +80,7 @@ class StandingJoins:
         once. Beyond that, some joins are to be told *anew*, see `base.Notifications`."""
         self.most_steps = most_steps
         """Steps (`matching.limited`) that all joins may take in one step of the log. Beyond that, some are *halted*."""
-        self.halted: dict[int, str] = {}
+        self._halted: dict[int, str] = {}
         """Joins that are not matched, and why, until they are woken; whole answers are found of them as of others."""
         self._queries: dict[int, Join] = {}
         self._changed: dict[int, Position] = {}
@@ -93,9 +97,6 @@ class StandingJoins:
         self.met, self.had = 0, 0
         """Rows that families had to look at, as they were and as they are; and those of them that were had here."""
 
-    def __contains__(self, number: int) -> bool:
-        return number in self._queries
-
     def __len__(self) -> int:
         return len(self._queries)
 
@@ -110,7 +111,7 @@ class StandingJoins:
         self._queries[number], self._changed[number] = query, position
         self._found(tables)
         self._join(number, tables)
-        return self.answer(number, tables)
+        return self.answer(number, query, tables)
 
     def unregister(self, number: int, position: Position) -> None:
         """Forget a query."""
@@ -119,7 +120,7 @@ class StandingJoins:
         del self._changed[number]
         self._restored.pop(number, None)
         self._guests.discard(number)
-        self.halted.pop(number, None)
+        self._halted.pop(number, None)
         which = self._shapes.pop(number, None)
         if which is not None:
             family = self._families[which]
@@ -150,7 +151,7 @@ class StandingJoins:
             results = family.apply(own, tables, position, self.most_results, labour)
             found.setdefault((shape.left, shape.right), []).append(results)
             crowded += family.crowded
-            self.halted.update((number, _why(steps, labour)) for number, steps in labour.left_out.items())
+            self._halted.update((number, _why(steps, labour)) for number, steps in labour.left_out.items())
             halted += labour.left_out
             left_over = None if left_over is None else max(left_over - labour.steps, 0)
             self.met += family.met - met
@@ -167,15 +168,80 @@ class StandingJoins:
                 said.append(rows)
         return Notifications(position, rows=tuple(said), anew=tuple(crowded), halted=tuple(sorted(halted)))
 
-    def answer(self, number: int, tables: Mapping[str, Latest]) -> Answer:
+    def answer(self, number: int, query: StandingQuery, tables: Mapping[str, Latest]) -> Answer:
         """What has been said of a query so far."""
-        query = self._queries[number]
+        assert isinstance(query, Join)
         return Answer(
             number, self._changed[number], rows=self._answers.answer(query, tables[query.left], tables[query.right])
         )
 
-    def check_size(self, query: Join, tables: Mapping[str, Latest]) -> None:
+    @property
+    def halted(self) -> Mapping[int, str]:
+        """Joins that are not matched until they are woken, and why."""
+        return self._halted
+
+    @property
+    def counters(self) -> Mapping[str, int]:
+        """How many joins there are; rows that they had to look at, and those of them that were had here."""
+        return {"joins": len(self._queries), "met": self.met, "had": self.had}
+
+    def limit(self, results: int, steps: int) -> None:
+        """See `most_results` and `most_steps`."""
+        self.most_results, self.most_steps = results, steps
+
+    def family(self, query: StandingQuery) -> Hashable | None:
+        """The shape: joins of one shape share the indexes of their rows."""
+        assert isinstance(query, Join)
+        return lowered(query)[0]
+
+    def check_families(self, query: StandingQuery, known: Container[Hashable], count: int) -> None:
+        """Each shape has the rows of both its tables in an index of its own."""
+        if count >= self.most_shapes and self.family(query) not in known:
+            raise NotSupported(
+                f"there are joins of {self.most_shapes} shapes already, as many as are kept; join the same columns, "
+                f"and give ranges for the same columns, as others do (GET /v1/joins shows those of a server)"
+            )
+
+    def weight(self, number: int, query: StandingQuery) -> int:
+        """Nothing, where every shard finds a part of it."""
+        return 0 if self.spread_by_rows(number) else 1
+
+    def explain(self, query: StandingQuery, tables: Mapping[str, Latest], position: Position) -> ExplainTree | None:
+        """How a join is matched together with those of its shape that stand already."""
+        assert isinstance(query, Join)
+        family = self.founded(tables).get(lowered(query)[0])
+        if family is None:
+            return ExplainTree("matching", (Detail("joins of this shape", 0),))
+        now = family.moment(position)
+        routes = tuple(Detail(name, _percent(share), "%") for name, share in family.routes.items())
+        return ExplainTree(
+            "matching",
+            (
+                Detail("joins of this shape", now.queries),
+                Detail("stabbing groups", now.groups),
+                Detail("hot groups", now.hot_groups),
+                Detail("hot share", _percent(now.hot_share), "%"),
+                Detail("rows matched", family.asked),
+            ),
+            (ExplainTree("routes", routes),),
+        )
+
+    def settle(self, tables: Mapping[str, Latest]) -> None:
+        """Bring all joins into families: a snapshot is read without that."""
+        self._found(tables)
+
+    @property
+    def cold(self) -> bool:
+        """Whether the kernels of matching are still to be compiled."""
+        return not rehearse.cache_info().currsize
+
+    def warm_up(self) -> None:
+        """Compile the kernels of matching."""
+        rehearse()
+
+    def check_size(self, query: StandingQuery, tables: Mapping[str, Latest]) -> None:
         """Refuse a join whose answer has more pairs by now than are kept."""
+        assert isinstance(query, Join)
         self._answers.check(query, tables[query.left], tables[query.right], self.most_pairs)
 
     def wake(self, number: int, tables: Mapping[str, Latest]) -> None:
@@ -183,7 +249,7 @@ class StandingJoins:
 
         It is measured by a step in which as many rows change on both sides as a step of the log has at most.
         """
-        if number not in self.halted:
+        if number not in self._halted:
             return
         query = self._queries[number]
         steps = self._answers.steps(query, tables[query.left], tables[query.right], _STEP_ROWS)
@@ -192,7 +258,7 @@ class StandingJoins:
         _, ranges = lowered(query)
         assert ranges is not None
         self._families[self._shapes[number]].wake(number, ranges)
-        del self.halted[number]
+        del self._halted[number]
 
     def snapshot(self) -> bytes:
         """The whole state; who was halted is found out again."""
@@ -204,9 +270,11 @@ class StandingJoins:
 
     def restore(self, body: bytes) -> None:
         """Become what the snapshot was taken of."""
-        for kept in (self._queries, self._changed, self._shapes, self._families, self._restored, self.halted):
+        for kept in (self._queries, self._changed, self._shapes, self._families, self._restored, self._halted):
             kept.clear()
         self._guests.clear()
+        self._widest.clear()
+        self._answers, self.met, self.had = Answers(), 0, 0
         for number, plain, changed in state.unpack("joins", body)["kept"]:
             query = query_of(plain)
             assert isinstance(query, Join)
@@ -231,25 +299,31 @@ class StandingJoins:
                 self._shapes.pop(number, None)
                 self._restored[number] = None
 
-    def attend(self, number: int, query: StandingQuery, position: Position) -> None:
+    def attends(self, number: int) -> bool:
+        """Whether a join is known here."""
+        return number in self._queries
+
+    def attend(self, number: int, query: StandingQuery, position: Position) -> bool:
         """Another shard keeps a query: find its results with the rows that are had here."""
         assert isinstance(query, Join)
         self.unregister(number, position)
         self._queries[number], self._changed[number] = query, position
         self._guests.add(number)
         self._restored[number] = None
+        return True
 
     def spread_by_rows(self, number: int) -> bool:
         """Whether a query is found by all shards, each with its own rows."""
         return number in self._shapes and self._shapes[number][1]
 
-    def survey(self, tables: Mapping[str, Latest], shards: int, others: Iterable[Join] = ()) -> list[Surveyed]:
+    def survey(self, tables: Mapping[str, Latest], shards: int, others: Iterable[StandingQuery] = ()) -> list[Surveyed]:
         """How the rows and joins lie of every line that joins are on, were it cut for so many shards.
 
         `others` are joins, or some of them, that are not known here.
         """
         bands: dict[Line, list[Range]] = {}
         for query in (*(self._queries[number] for number in some_of(self._queries, len(self._queries))), *others):
+            assert isinstance(query, Join)
             shape, ranges = lowered(query)
             if ranges is not None:
                 bands.setdefault(line_of(shape), []).append(ranges.band)
@@ -404,3 +478,12 @@ def _distinct(numbers: Integers) -> Integers:
 def _all(parts: Sequence[tuple[Pairs, Pairs]], which: int) -> Pairs:
     chosen = [part[which] for part in parts]
     return Pairs(np.concatenate([one.queries for one in chosen]), np.concatenate([one.pairs for one in chosen]))
+
+
+def _percent(share: float) -> float:
+    return round(100 * share, 4)
+
+
+def joins_of(operators: Iterable[Operator]) -> StandingJoins:
+    """The operator of joins among those of a host."""
+    return next(one for one in operators if isinstance(one, StandingJoins))

@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.core.query import Selection, StandingQuery
-from slackwater.core.types import Instant, Position
+from slackwater.core.types import Position
+from slackwater.kinds.registry import plain_query, query_of
 from slackwater.processing import state
 from slackwater.processing.base import (
     Answer,
@@ -24,12 +25,11 @@ from slackwater.processing.base import (
     Integers,
     Latest,
     Notifications,
-    Partitioning,
     RowKind,
     Rows,
+    TableOperator,
 )
 from slackwater.processing.changed_columns import Words, bits_of, differing, words_for
-from slackwater.processing.queries import plain_query, query_of
 from slackwater.processing.regions import RegionIndex, Sheet, inside
 
 
@@ -64,10 +64,10 @@ class _Kept:
         self.shown[place] = bits_of(columns, self.shown.shape[1])
 
 
-class Selections:
+class Selections(TableOperator):
     """Selections by incremental maintenance."""
 
-    partitioning = Partitioning.BY_QUERY
+    name = "Selections"
 
     def __init__(self) -> None:
         self._tables: dict[str, _Kept] = {}
@@ -126,10 +126,6 @@ class Selections:
         batch = changes.after.take(pa.array(needed))
         said = Rows(changes.table, numbers[order], at, kinds[order], batch, changes.slots[needed])
         return Notifications(position, rows=(said,))
-
-    def advance(self, time: Instant, position: Position) -> Notifications:
-        """Nothing here depends on time."""
-        return Notifications(position)
 
     def answer(self, number: int, latest: Latest) -> Answer:
         """What has been said of a query so far."""

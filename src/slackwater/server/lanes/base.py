@@ -12,13 +12,12 @@ import pyarrow as pa
 
 from slackwater.core.errors import NotSupported, SchemaError, SlackwaterError
 from slackwater.core.hosts import HostKind, Placement
-from slackwater.core.joined import schema_named
-from slackwater.core.labels import cache_text
 from slackwater.core.query import StandingQuery
 from slackwater.core.region import Region
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Position
 from slackwater.hosting.replica import Replica
+from slackwater.kinds.registry import answer_schema, kind_of
 from slackwater.processing.base import Answer
 from slackwater.sessions.engine import NodeEngine
 from slackwater.sessions.events import Elsewhere
@@ -57,7 +56,8 @@ class Routing:
             return known.host
         if name is None and self.plans is not None and self.plans.takes(query):
             return HostKind.NETWORK
-        return self.placement.of(query.table, name)
+        placed, hosts = self.placement.of(query.table, name), kind_of(query).hosts
+        return placed if placed in hosts else HostKind.NODE
 
     def bind(self, sql: str, lane: HostKind) -> tuple[StandingQuery, str, str | None]:
         """What a text means to a lane; `Elsewhere` where it is for another."""
@@ -68,8 +68,7 @@ class Routing:
         if lane is HostKind.NETWORK and name is None and self.plans is not None and self.plans.could_take(query):
             # Who comes back may be here before the aggregators have been heard of.
             return query, text, name
-        # A client's cache asks questions too, and those are for the node.
-        host = HostKind.NODE if cache_text(text) is not None else self.host_of(query, name)
+        host = self.host_of(query, name)
         if host is not lane:
             raise self._to(host)
         return query, text, name
@@ -160,7 +159,7 @@ class ReplicaLane:
                 raise SchemaError(f"the host {self._host.value!r} does not know the table {name!r} yet")
             return self.replica.tables[name]
 
-        return schema_named(table, known)
+        return answer_schema(table, known)
 
     def answer(self, number: int) -> Answer:
         """All that has been said of a query that is registered."""

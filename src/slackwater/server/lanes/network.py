@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from slackwater.core.query import Aggregate
 from slackwater.dissemination.encoding import Encoding, encode_rows
 from slackwater.dissemination.messages import Fact, Snapshot, Subscribed, WireRow
 from slackwater.server.planners.network.base import LivePlan
@@ -43,7 +42,6 @@ class PlanSubscriptions(Subscriptions):
 
     def subscribed(self, ref: int, kept: Kept, was: int | None = None) -> Fact:
         """A plan has columns, and the bound of the sum; it is always sent whole."""
-        assert isinstance(kept.query, Aggregate)
         bound = kept.query.bound
         return Subscribed(ref, kept.number, kept.epoch, COLUMNS, TYPES, KEY, bound.within, bound.fidelity)
 

@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from slackwater.core.errors import SlackwaterError
-from slackwater.core.labels import CacheText, Labels
-from slackwater.core.query import Selection
+from slackwater.core.labels import Labels
 from slackwater.core.region import Region
 from slackwater.core.types import Position
+from slackwater.kinds.cache.query import CacheQuery
+from slackwater.kinds.checks import check_region
 from slackwater.log import Registered
 from slackwater.planning.push_pull.encoding import Asked, Changed
 from slackwater.planning.push_pull.label_one import Window, attributes, label, worthwhile
 from slackwater.planning.push_pull.region_map import RegionMap
 from slackwater.processing.base import Changes
-from slackwater.processing.queries import check_query
 from slackwater.processing.regions import inside
 from slackwater.server.writing import Target
 from slackwater.sessions.cache_queries import Questions, relabelled
@@ -86,20 +86,20 @@ class Labelling:
             for table in self._changes.keys() - self._node.engine.host.tables:
                 # It was dropped.
                 del self._changes[table], self._remembered[table]
-            for kept, text in self._questions.caches():
+            for kept, cache in self._questions.caches():
                 try:
-                    await self._look(kept, text)
+                    await self._look(kept, cache)
                 except SlackwaterError as error:
-                    _report.warning("labels of %s could not be made: %s", text, error)
+                    _report.warning("labels of %s could not be made: %s", kept.text, error)
                 except Exception:
                     # Whatever a client has asked: the node goes on, and this cache keeps its labels until it has been
                     # asked enough other things.
-                    _report.exception("labels of %s could not be made; what it was asked is forgotten", text)
+                    _report.exception("labels of %s could not be made; what it was asked is forgotten", kept.text)
                     self._questions.forget(kept)
 
-    async def _look(self, kept: Kept, text: CacheText) -> None:
-        query, asked = kept.query, self._questions.asked.get(kept.number)
-        if not self._node.writable or not isinstance(query, Selection) or kept.since is None:
+    async def _look(self, kept: Kept, query: CacheQuery) -> None:
+        asked = self._questions.asked.get(kept.number)
+        if not self._node.writable or kept.since is None:
             return
         columns = tuple(column.name for column in self._node.engine.schema(query.table).columns)
         if query.columns != columns:
@@ -116,7 +116,7 @@ class Labelling:
             return int(inside(region, schema, rows).sum())
 
         def plan() -> Region | None:
-            pushed = label(window, rows_in, text.limit)
+            pushed = label(window, rows_in, query.limit)
             fill = rows_in(pushed.subtract(query.region))
             return pushed if worthwhile(window, query.region, pushed, fill, self._rules.lasting) else None
 
@@ -153,15 +153,15 @@ class Labelling:
 
     async def take(self, labels: Iterable[Labels]) -> tuple[int, int, Position]:
         """Give caches the labels that were planned elsewhere; how many were taken and passed over, and the end."""
-        known = {(text.client, text.table): kept for kept, text in self._questions.caches()}
+        known = {(cache.client, cache.table): kept for kept, cache in self._questions.caches()}
         records, passed = [], 0
         for one in labels:
             kept = known.get((one.client, one.table))
-            if kept is None or one.epoch <= kept.epoch or not isinstance(kept.query, Selection):
+            if kept is None or one.epoch <= kept.epoch:
                 passed += 1
                 continue
             self._node.engine.check_question((one.table,))
-            check_query(Selection(one.table, (), one.pushed), self._node.engine.schema(one.table))
+            check_region(one.pushed, self._node.engine.schema(one.table))
             record = relabelled(kept, one.pushed)
             records.append(
                 Registered(record.table, record.text, record.owner, record.name, record.number, one.epoch, record.query)
@@ -177,18 +177,17 @@ class Labelling:
 
     # What can be told about it.
 
-    def caches(self) -> list[tuple[Kept, CacheText]]:
+    def caches(self) -> list[tuple[Kept, CacheQuery]]:
         """Every cache, in order of their numbers."""
         return sorted(self._questions.caches(), key=lambda one: one[0].number)
 
-    def map(self, kept: Kept, text: CacheText) -> RegionMap:
+    def map(self, kept: Kept, cache: CacheQuery) -> RegionMap:
         """The regions that are pushed to one cache."""
-        assert isinstance(kept.query, Selection)
         questions = self.asked(kept)
-        pushed = kept.query.region
+        pushed = cache.pushed
         columns = tuple(dict.fromkeys(column for box in pushed for column in box.columns)) or attributes(questions)
-        rows = self._node.engine.select(text.table, pushed).num_rows
+        rows = self._node.engine.select(cache.table, pushed).num_rows
         asked = tuple((one.region, one.times) for one in questions)
         return RegionMap(
-            text.client, text.table, kept.epoch, int(kept.since or 0), columns, pushed, rows=rows, asked=asked
+            cache.client, cache.table, kept.epoch, int(kept.since or 0), columns, pushed, rows=rows, asked=asked
         )

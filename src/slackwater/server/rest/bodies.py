@@ -144,7 +144,7 @@ class Subscription(msgspec.Struct, frozen=True):
     sql: str
     epoch: Whole
     position: Whole
-    kind: Literal["selection", "aggregate", "join"]
+    kind: str
     table: str
     within: float | None
     fidelity: float | None

@@ -69,9 +69,9 @@ class LabelsTaken(msgspec.Struct, frozen=True):
 async def list_caches(call: Call) -> Response:
     """All caches; there may be thousands, and others have their turn between them."""
     labelling, shown = call.node.labelling, []
-    for kept, text in labelling.caches():
+    for kept, cache in labelling.caches():
         with suppress(SlackwaterError):  # its table was dropped meanwhile
-            shown.append(_shown(call, kept, labelling.map(kept, text)))
+            shown.append(_shown(call, kept, cache.limit, labelling.map(kept, cache)))
         await asyncio.sleep(0)
     return answered(CachesAnswer(shown, int(call.node.engine.position)))
 
@@ -80,9 +80,9 @@ async def draw_cache(call: Call) -> Response:
     """One cache as a picture."""
     asked = call.path("cache")
     labelling = call.node.labelling
-    for kept, text in labelling.caches():
+    for kept, cache in labelling.caches():
         if str(kept.number) == asked:
-            return Response(labelling.map(kept, text).svg(), media_type=SVG)
+            return Response(labelling.map(kept, cache).svg(), media_type=SVG)
     raise missing(f"there is no cache {asked[:40]}")
 
 
@@ -100,14 +100,14 @@ async def take_labels(call: Call) -> Response:
     return answered(LabelsTaken(taken, passed, int(position)))
 
 
-def _shown(call: Call, kept: Kept, drawn: RegionMap) -> CacheAnswer:
+def _shown(call: Call, kept: Kept, limit: int, drawn: RegionMap) -> CacheAnswer:
     plain = drawn.plain()
     asked = call.node.sessions.state.questions.asked.get(kept.number)
     return CacheAnswer(
         kept.number,
         drawn.client,
         drawn.table,
-        int(kept.text.rsplit(" ", 1)[1]),
+        limit,
         drawn.epoch,
         drawn.position,
         plain["attributes"],

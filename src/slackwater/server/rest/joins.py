@@ -4,17 +4,13 @@ from itertools import islice
 
 from starlette.responses import Response
 
-from slackwater.core.hosts import HostKind
-from slackwater.core.joined import called, column_of
-from slackwater.core.query import Join
 from slackwater.core.types import Position
-from slackwater.processing.host import Host
-from slackwater.processing.joined import Family, Moment, lowered
+from slackwater.kinds.join.schema import called, column_of
+from slackwater.processing.joined import Family, Moment, joins_of
 from slackwater.processing.matching import JoinSide
 from slackwater.server.rest.bodies import Hotspot, JoinFamilies, JoinFamily, JoinMoment, Route
 from slackwater.server.rest.operation import JSON, Call, Operation, Parameter, answered
 from slackwater.server.store import Scope
-from slackwater.sql import Detail, ExplainTree
 
 _MOST_FAMILIES = 100
 _MOST_HOTSPOTS = 10
@@ -24,35 +20,9 @@ async def list_families(call: Call) -> Response:
     """Show the joins of each shape."""
     host = call.node.engine.host
     limit = call.integer("limit", _MOST_FAMILIES, 1, _MOST_FAMILIES) or _MOST_FAMILIES
-    families = host.families()
+    families = joins_of(host.operators).founded(host.latest_tables)
     listed = [_described(families[shape], host.position) for shape in islice(sorted(families), limit)]
     return answered(JoinFamilies(listed, len(families), host.position))
-
-
-def matching(host: Host, query: Join, kept_by: HostKind) -> ExplainTree:
-    """How a join is matched together with those of its shape that stand already."""
-    if kept_by is not HostKind.NODE:
-        return ExplainTree("matching", (Detail("operators", "elsewhere: this server does not see how they match"),))
-    family = host.families().get(lowered(query)[0])
-    if family is None:
-        return ExplainTree("matching", (Detail("joins of this shape", 0),))
-    now = family.moment(host.position)
-    routes = tuple(Detail(name, _percent(share), "%") for name, share in family.routes.items())
-    return ExplainTree(
-        "matching",
-        (
-            Detail("joins of this shape", now.queries),
-            Detail("stabbing groups", now.groups),
-            Detail("hot groups", now.hot_groups),
-            Detail("hot share", _percent(now.hot_share), "%"),
-            Detail("rows matched", family.asked),
-        ),
-        (ExplainTree("routes", routes),),
-    )
-
-
-def _percent(share: float) -> float:
-    return round(100 * share, 4)
 
 
 def _described(family: Family, position: Position) -> JoinFamily:

@@ -1,13 +1,13 @@
 """A standing query as it is shown: what it is, what was measured of it, what it means."""
 
 from slackwater.core.hosts import HostKind
-from slackwater.core.query import Aggregate, Join
+from slackwater.core.query import AnswerShape
 from slackwater.core.statement import Subscribe
 from slackwater.hosting.step import Registration
+from slackwater.kinds.registry import kind_of
 from slackwater.server.node import Node
 from slackwater.server.planners.network.explain import figures_of
 from slackwater.server.rest.bodies import Subscription
-from slackwater.server.rest.joins import matching
 from slackwater.server.upstreams import PlannedFigures
 from slackwater.sql import ExplainTree, explain, hosted
 
@@ -15,7 +15,7 @@ from slackwater.sql import ExplainTree, explain, hosted
 def described(node: Node, one: Registration) -> Subscription:
     """All that is known of a registration."""
     query = node.engine.query(one.number)
-    bound = query.bound if isinstance(query, Aggregate) else None
+    bound = query.bound if query.shape is AnswerShape.NUMBER else None
     pulling = node.pulling(one.number)
     return Subscription(
         number=one.number,
@@ -24,7 +24,7 @@ def described(node: Node, one: Registration) -> Subscription:
         sql=one.text,
         epoch=one.epoch,
         position=one.position,
-        kind="join" if isinstance(query, Join) else "selection" if bound is None else "aggregate",
+        kind=kind_of(query).tag,
         table=query.table,
         within=None if bound is None else bound.within,
         fidelity=None if bound is None else bound.fidelity,
@@ -47,8 +47,9 @@ def _planned(node: Node, one: Registration) -> PlannedFigures | None:
 async def subscribed(node: Node, subscription: Subscribe, host: HostKind) -> ExplainTree:
     """What a subscription means, who keeps it, and what it costs as far as that can be foretold."""
     tree = explain(subscription).with_parts(hosted(host))
-    if isinstance(subscription.query, Join):
-        tree = tree.with_parts(matching(node.engine.host, subscription.query, host))
+    kept = node.engine.explain(subscription.query, host)
+    if kept is not None:
+        tree = tree.with_parts(kept)
     foretold = await node.foretold(subscription.query)
     return tree if foretold is None else tree.with_parts(foretold)
 

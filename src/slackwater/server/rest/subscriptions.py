@@ -10,8 +10,8 @@ from slackwater.core.hosts import HostKind
 from slackwater.core.statement import Subscribe
 from slackwater.core.types import Position
 from slackwater.hosting.step import Registration
+from slackwater.kinds.registry import plain_query
 from slackwater.log import Registered, Unregistered
-from slackwater.processing.queries import plain_query
 from slackwater.server.planners.network.state import Seen as Report
 from slackwater.server.rest.bodies import Changed, Explanation, Seen, Statement, Subscription, Subscriptions, Taken
 from slackwater.server.rest.errors import Refusal

@@ -6,10 +6,10 @@ import msgspec
 from starlette.responses import Response
 
 from slackwater.core.errors import SchemaError
-from slackwater.core.labels import cache_text
 from slackwater.core.schema import LONGEST_NAME, TableSchema
 from slackwater.core.statement import CreateTable
 from slackwater.core.types import Position
+from slackwater.kinds.registry import kind_of
 from slackwater.log import TableDefined, TableDropped
 from slackwater.server.rest.bodies import Changed, ColumnBody, Statement, TableAnswer, TableBody, Tables
 from slackwater.server.rest.errors import Refusal
@@ -79,7 +79,7 @@ async def drop_table(call: Call) -> Response:
     call.node.engine.check_rows(table.name)
     engine = call.node.engine
     # A cache ends with its table: the client finds out, and asks.
-    standing = [one for one in engine.standing_on(table.name) if cache_text(engine.registrations[one].text) is None]
+    standing = [one for one in engine.standing_on(table.name) if kind_of(engine.query(one)).holds_table]
     if standing:
         raise Refusal(
             HTTPStatus.CONFLICT, "in_use", f"{len(standing)} subscriptions read table {table.name}; drop them first"

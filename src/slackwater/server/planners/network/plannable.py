@@ -12,6 +12,7 @@ from slackwater.core.query import Aggregate, AggregateFunction, StandingQuery, W
 from slackwater.core.region import EVERYTHING
 from slackwater.core.region_keys import keys_in, may_hold
 from slackwater.core.schema import TableSchema
+from slackwater.kinds.aggregate.kind import as_aggregate
 from slackwater.planning.aggregation.sum_query import item_name
 
 LEAST_ITEMS, MOST_ITEMS = 2, 256
@@ -19,9 +20,10 @@ LEAST, MOST = 1e-100, 1e100
 """Of bounds, and of weights without their sign: planners square both, and put one over the other."""
 
 
-def plannable(query: StandingQuery, schema: TableSchema) -> Aggregate | None:
+def plannable(asked: StandingQuery, schema: TableSchema) -> Aggregate | None:
     """The same sum with a weight for each of its items and no condition; None where it is not for a network."""
-    if not isinstance(query, Aggregate) or query.function is not AggregateFunction.SUM:
+    query = as_aggregate(asked)
+    if query is None or query.function is not AggregateFunction.SUM:
         return None
     if (
         not query.bound.always

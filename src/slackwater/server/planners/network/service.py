@@ -21,10 +21,10 @@ from slackwater.core.query import Aggregate, StandingQuery
 from slackwater.core.statement import Subscribe
 from slackwater.core.types import Key
 from slackwater.hosting.step import Registration
+from slackwater.kinds.registry import plain_query
 from slackwater.log.records import Registered
 from slackwater.planning.aggregation.movement import Column
 from slackwater.processing.base import Notifications
-from slackwater.processing.queries import plain_query
 from slackwater.server.lanes.base import NodeLane, Routing
 from slackwater.server.lanes.network import PlanState, plan_rows
 from slackwater.server.planners.network.base import HERE, Heard, Instruction, Replan, Resume, Suspend

@@ -6,11 +6,9 @@ table. Names of tables hold no control characters, so two of them with one in be
 else.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from slackwater.core.errors import SchemaError
-from slackwater.core.query import Join, StandingQuery
 from slackwater.core.schema import Column, TableSchema
 
 _BETWEEN = "\x1f"
@@ -78,14 +76,3 @@ def check_pair(left: str, right: str) -> None:
     first, second = (name.lower() for name in called(left, right))
     if first.startswith(second + ".") or second.startswith(first + "."):
         raise SchemaError(f"the columns of {left} and {right} could not be told apart, because of their names")
-
-
-def answer_table(query: StandingQuery) -> str:
-    """What a query's answer is of: its table, or what its pairs of rows go by."""
-    return joined_name(query.left, query.right) if isinstance(query, Join) else query.table
-
-
-def schema_named(name: str, schema: Callable[[str], TableSchema]) -> TableSchema:
-    """A table's definition, or that of the joins that go by this name."""
-    pair = pair_named(name)
-    return schema(name) if pair is None else joined_schema(schema(pair[0]), schema(pair[1]))

@@ -12,11 +12,11 @@ from sqlglot import exp
 
 from slackwater.core.errors import SchemaError
 from slackwater.core.extent import Interval
-from slackwater.core.joined import called, check_pair, column_of
 from slackwater.core.query import Join
 from slackwater.core.region import EVERYTHING, NOTHING
 from slackwater.core.schema import Column, TableSchema
 from slackwater.core.types import DataType
+from slackwater.kinds.join.schema import called, check_pair, column_of
 from slackwater.sql.catalog import Catalog, column_spelled, unknown
 from slackwater.sql.condition import Condition, Names
 from slackwater.sql.constants import fold, to_float

@@ -1,0 +1,1 @@
+"""One number over rows of one table, kept within a bound."""

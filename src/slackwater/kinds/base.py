@@ -1,0 +1,159 @@
+"""The seam of kinds: what a kind of standing query brings.
+
+Contract (kept by every kind, tested in `tests/contracts/test_kinds.py`)
+
+1.  *A value.* Queries of a kind are frozen values of one class. Equal questions are equal values.
+2.  *There and back.* `decode(encode(query), text)` is the query; equal queries give equal bytes; what `syntax` writes
+    binds to the query again.
+3.  *Told apart by shape.* `matches` looks at the syntax tree alone. The first kind of `KINDS` that matches binds it.
+4.  *Bad input is refused where it stands.* `bind` fails with the place in the text; `check` refuses what does not fit
+    the tables as they are now, however the query came to be.
+5.  *An oracle.* `recompute` says by itself, from nothing but the rows, what the answer is. Operators are measured
+    against it.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
+
+from sqlglot import exp
+
+from slackwater.core.bound import EXACT, Bound
+from slackwater.core.hosts import HostKind
+from slackwater.core.query import AnswerShape, StandingQuery
+from slackwater.core.region import Region
+from slackwater.core.schema import TableSchema
+from slackwater.core.types import Key, Scalar
+from slackwater.sql import nodes
+from slackwater.sql.catalog import Catalog
+from slackwater.sql.explain_tree import ExplainTree
+from slackwater.sql.place import Text
+from slackwater.sql.syntax import literal_node
+
+TableRows: TypeAlias = Mapping[Key, Mapping[str, Scalar | None]]
+"""The rows of a table by key, each with its values by column."""
+AnswerRows: TypeAlias = Mapping[tuple[Scalar | None, ...], tuple[Scalar | None, ...]]
+"""The rows of an answer by key, each with the columns that the query shows."""
+
+Q = TypeVar("Q", bound=StandingQuery)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """A subscription to be bound: its tree, its SELECT out of brackets, its bound, and what the names may mean."""
+
+    tree: nodes.Subscribe
+    select: exp.Select
+    bound: Bound
+    catalog: Catalog
+    text: Text
+
+
+class QueryKind(ABC, Generic[Q]):
+    """One kind of standing query; see the module for what is promised."""
+
+    name: ClassVar[str]
+    """What it is called, in the plural's singular: `aggregate`."""
+    value: ClassVar[type]
+    """The class of its queries."""
+    hosts: ClassVar[frozenset[HostKind]] = frozenset({HostKind.NODE, HostKind.SPARK})
+    """Who may keep it."""
+    holds_table: ClassVar[bool] = True
+    """Whether a table must not be dropped while a query of this kind stands on it."""
+    bounded: ClassVar[bool] = False
+    """Whether it may be asked for WITHIN a bound."""
+
+    @property
+    def tag(self) -> str:
+        """What its encoded form begins with."""
+        return self.name
+
+    # ---- SQL
+
+    def bind_text(self, text: str, tables: Mapping[str, TableSchema]) -> tuple[Q, str] | None:
+        """A query from a text that is not SQL, and that text in normal form; None where it is no such text."""
+        return None
+
+    @abstractmethod
+    def matches(self, tree: exp.Expr) -> bool:
+        """Whether a subscription or SELECT of this shape is of this kind."""
+
+    @abstractmethod
+    def bind(self, asked: Asked) -> Q:
+        """The query that a subscription means; a `SqlError` or `NotSupported` with its place where it means none."""
+
+    @abstractmethod
+    def syntax(self, query: Q, catalog: Catalog) -> exp.Expr:
+        """A subscription that binds to the query."""
+
+    @abstractmethod
+    def explain(self, query: Q) -> ExplainTree:
+        """What the query was understood to be."""
+
+    # ---- the query as a value
+
+    @abstractmethod
+    def encode(self, query: Q) -> list[Any]:
+        """The query as lists, the first element being the tag."""
+
+    @abstractmethod
+    def decode(self, plain: list[Any], text: str) -> Q | None:
+        """The query that such lists were made of, registered under this text; None where another kind has it."""
+
+    @abstractmethod
+    def check(self, query: Q, schemas: Sequence[TableSchema]) -> None:
+        """Refuse a query that does not fit the tables it reads; they come in the order of `query.tables`."""
+
+    @abstractmethod
+    def conjoin(self, query: Q, table: str, rows: Region) -> Q:
+        """The same question of those rows of a table alone that lie in a region."""
+
+    def kept_as(self, query: Q) -> StandingQuery:
+        """The query as operators keep it."""
+        return query
+
+    # ---- the answer
+
+    def answer_table(self, query: Q) -> str:
+        """What rows of its answer go by: a table, or a name that `answer_schema` knows."""
+        return query.table
+
+    def answer_schema(self, name: str, schema: Callable[[str], TableSchema]) -> TableSchema | None:
+        """The definition of the rows that go by this name; None where it is not a name of this kind."""
+        return None
+
+    @abstractmethod
+    def recompute(self, query: Q, tables: Mapping[str, TableRows]) -> float | AnswerRows | None:
+        """The answer from scratch: a number or None, or rows by key."""
+
+
+class TableKind(QueryKind[Q]):
+    """A kind on one table whose answer is put together of what each row gives to it."""
+
+    @abstractmethod
+    def contribution(self, query: Q, key: Key, row: Mapping[str, Scalar | None]) -> tuple[Scalar | None, ...] | None:
+        """What a row gives to the answer: the columns shown, or a number; None where it lies outside."""
+
+    def fold(self, query: Q, contributions: Iterable[tuple[Scalar | None, ...]]) -> float | None:
+        """The number that contributions make together; rows have none."""
+        return None
+
+    def recompute(self, query: Q, tables: Mapping[str, TableRows]) -> float | AnswerRows | None:
+        """Row by row."""
+        inside: dict[tuple[Scalar | None, ...], tuple[Scalar | None, ...]] = {}
+        for key, row in tables[query.table].items():
+            given = self.contribution(query, key, row)
+            if given is not None:
+                inside[key] = given
+        return self.fold(query, inside.values()) if query.shape is AnswerShape.NUMBER else inside
+
+
+def subscription(select: exp.Expr, bound: Bound = EXACT) -> nodes.Subscribe:
+    """SUBSCRIBE to a SELECT, with the bound written out where it is not exact."""
+    return nodes.Subscribe(
+        this=select,
+        alias=None,
+        within=nodes.Within(this=literal_node(bound.within)) if bound != EXACT else None,
+        fidelity=nodes.Fidelity(this=literal_node(bound.fidelity)) if not bound.always else None,
+    )

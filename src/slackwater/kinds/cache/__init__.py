@@ -1,0 +1,1 @@
+"""A client's copy of a table, of which a part is pushed."""

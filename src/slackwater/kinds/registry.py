@@ -1,0 +1,81 @@
+"""The list of kinds, and what is asked of the kind of a query: codec, checks, names of answers."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sqlglot import exp
+
+from slackwater.core.errors import NotSupported, StoreError
+from slackwater.core.query import StandingQuery
+from slackwater.core.schema import TableSchema
+from slackwater.kinds.aggregate.kind import AggregateKind
+from slackwater.kinds.base import QueryKind
+from slackwater.kinds.cache.kind import CacheKind
+from slackwater.kinds.join.kind import JoinKind
+from slackwater.kinds.selection.kind import SelectionKind
+
+KINDS: list[QueryKind[Any]] = [
+    JoinKind(),
+    AggregateKind(),
+    CacheKind(),
+    SelectionKind(),
+]
+"""In the order in which they are asked: the first that matches a statement binds it, the first that decodes has it."""
+
+
+def kind_of(query: StandingQuery) -> QueryKind[Any]:
+    """The kind of a query."""
+    for kind in KINDS:
+        if type(query) is kind.value:
+            return kind
+    raise NotSupported(f"{type(query).__name__} is no kind of standing query")
+
+
+def classify(tree: exp.Expr) -> QueryKind[Any] | None:
+    """The kind of a subscription or SELECT by its shape; None for what no kind knows (UNION, for example)."""
+    return next((kind for kind in KINDS if kind.matches(tree)), None)
+
+
+def plain_query(query: StandingQuery) -> list[Any]:
+    """A query as lists; equal queries are equal bytes."""
+    return kind_of(query).encode(query)
+
+
+def query_of(plain: list[Any], text: str = "") -> StandingQuery:
+    """The query that such lists were made of, registered under this text."""
+    for kind in KINDS:
+        if kind.tag == plain[0]:
+            query: StandingQuery | None = kind.decode(plain, text)
+            if query is not None:
+                return query
+    raise StoreError(f"a query of the kind {plain[0]!r} is not known here")
+
+
+def check_query(query: StandingQuery, schema: Callable[[str], TableSchema]) -> None:
+    """Refuse a query that names what its tables do not have, or compares what cannot be compared."""
+    kind_of(query).check(query, [schema(name) for name in query.tables])
+
+
+def kept_as(query: StandingQuery) -> StandingQuery:
+    """The query as operators keep it."""
+    kept: StandingQuery = kind_of(query).kept_as(query)
+    return kept
+
+
+def answer_table(query: StandingQuery) -> str:
+    """What rows of a query's answer go by."""
+    return kind_of(query).answer_table(query)
+
+
+def answer_schema(name: str, schema: Callable[[str], TableSchema]) -> TableSchema:
+    """The definition of the rows that go by a name: of a table, or of the answers of a kind."""
+    for kind in KINDS:
+        found = kind.answer_schema(name, schema)
+        if found is not None:
+            return found
+    return schema(name)
+
+
+def bind_text(text: str, tables: Mapping[str, TableSchema]) -> tuple[StandingQuery, str] | None:
+    """A query from a text that is not SQL, and that text in normal form; None for SQL."""
+    return next((found for kind in KINDS if (found := kind.bind_text(text, tables)) is not None), None)

@@ -1,0 +1,16 @@
+"""The list of operators: every way of keeping standing queries that a host has unless it is told otherwise."""
+
+from collections.abc import Callable
+
+from slackwater.processing.base import Operator, TableOperator
+from slackwater.processing.bounded import BoundedAggregates
+from slackwater.processing.joined import StandingJoins
+from slackwater.processing.selection import Selections
+
+OPERATORS: list[Callable[[], Operator | TableOperator]] = [BoundedAggregates, Selections, StandingJoins]
+"""What makes them; the first that accepts a query keeps it."""
+
+
+def operators() -> list[Operator | TableOperator]:
+    """A new one of each."""
+    return [make() for make in OPERATORS]

@@ -1,0 +1,16 @@
+"""The operator of joins in a host, for tests that look into it."""
+
+from collections.abc import Mapping
+
+from slackwater.processing.host import Host
+from slackwater.processing.joined import Family, FamilyShape, StandingJoins, joins_of
+
+
+def joins(host: Host) -> StandingJoins:
+    """The operator."""
+    return joins_of(host.operators)
+
+
+def families(host: Host) -> Mapping[FamilyShape, Family]:
+    """Its joins, by what they have in common."""
+    return joins(host).founded(host.latest_tables)
