@@ -201,9 +201,10 @@ def _step(plain: _PlainStep) -> SaidStep:
         queries, numbers, there = plain.values
         values = Values(np.frombuffer(queries, np.int64), np.frombuffer(numbers), np.frombuffer(there, np.bool_))
     rows = tuple(_rows(one) for one in plain.rows)
-    registered: list[tuple[Registration, StandingQuery]] = [
-        (_registration(one), query_of(query, one.text)) for one, query in plain.registered
-    ]
+    registered: list[tuple[Registration, StandingQuery]] = []
+    for one, query in plain.registered:
+        registration = _registration(one)
+        registered.append((registration, query_of(query, registration.text)))
     step = Step(
         Notifications(Position(plain.position), values, rows),
         tuple(schema_of(table) for table in plain.defined),
