@@ -201,4 +201,4 @@ class Invariants:
 @lru_cache(maxsize=10_000)
 def _question(query: StandingQuery) -> StandingQuery:
     """A query without its bound, which a plan may change."""
-    return replace(query, bound=EXACT) if query.shape is AnswerShape.NUMBER else query  # type: ignore[type-var]
+    return query if query.bound == EXACT else replace(query, bound=EXACT)  # type: ignore[type-var]

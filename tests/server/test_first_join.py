@@ -5,6 +5,7 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -25,10 +26,9 @@ from slackwater.dissemination.messages import (
 )
 from slackwater.dissemination.transports import Limits
 from slackwater.dissemination.transports.memory import MemoryConnection, pair
-from slackwater.hosting import engine as hosting
 from slackwater.kinds.registry import plain_query
 from slackwater.log import LocalLog, Record, Registered, TableDefined
-from slackwater.server import node as module
+from slackwater.processing.joined import operator
 from slackwater.server.access import Caller
 from slackwater.server.live import Live
 from slackwater.server.node import Node, NodeSettings
@@ -48,11 +48,15 @@ class Rehearsals:
         standing = 0 if self.node is None else len(joins(self.node.engine.host))
         self.seen.append((threading.current_thread() is threading.main_thread(), standing))
 
+    def cache_info(self) -> SimpleNamespace:
+        """As that of a function that is called once."""
+        return SimpleNamespace(currsize=len(self.seen))
+
 
 @pytest.fixture
 def rehearsals(monkeypatch: pytest.MonkeyPatch) -> Rehearsals:
     made = Rehearsals()
-    monkeypatch.setattr(module, "rehearse", made)
+    monkeypatch.setattr(operator, "rehearse", made)
     return made
 
 
@@ -137,7 +141,7 @@ async def served(
 ) -> AsyncIterator[tuple[SlowRehearsal, Node, MemoryConnection, "asyncio.Task[None]"]]:
     """A node that takes long for its first join, and a connection to it."""
     slow = SlowRehearsal()
-    monkeypatch.setattr(hosting, "rehearse", slow)
+    monkeypatch.setattr(operator, "rehearse", slow)
     with LocalLog(folder / "node" / "log") as log:
         log.append([TableDefined(TABLE), TableDefined(OTHER)])
     node = Node(NodeSettings(folder / "node"))

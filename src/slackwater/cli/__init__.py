@@ -1,5 +1,6 @@
 """`slackwater …`: the command line. One file a command; each is thin and leaves the work to the rooms."""
 
+import os
 import sys
 from typing import Annotated
 
@@ -46,7 +47,10 @@ def _root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and end.")
     ] = False,
 ) -> None:
-    pass
+    if os.environ.get("SLACKWATER_EXTENSIONS"):
+        from slackwater import extensions
+
+        extensions.load(extensions.named())
 
 
 def main() -> None:

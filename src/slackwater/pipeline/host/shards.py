@@ -19,11 +19,12 @@ import gc
 import os
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
+from slackwater import extensions
 from slackwater.core.errors import SlackwaterError, StoreError
 from slackwater.core.types import Position
 from slackwater.hosting.engine import QueryEngine
@@ -77,9 +78,11 @@ class ShardTask:
     shardings: tuple[Sharding, ...]
     snapshot: bool = False
     survey: bool = False
+    extensions: tuple[str, ...] = field(default_factory=extensions.loaded)
 
     def __call__(self, shards: Iterable[int]) -> Iterator[bytes]:
         """Bring each of them there; what it reports, as bytes."""
+        extensions.load(self.extensions)
         for shard in shards:
             yield msgspec.msgpack.encode(self.on(_live, shard))
 
