@@ -142,11 +142,11 @@ class Live:
     def lane(self, host: str | None) -> Sessions:
         """The sessions of the host that is asked for; of whichever most queries are kept by, unless it says."""
         asked = self._node.settings.placement.default.value if host is None else host
-        found = next((sessions for host, sessions in self._node.lanes.items() if host.value == asked), None)
+        found = next((lane for host, lane in self._node.lanes.items() if host.value == asked), None)
         if found is None:
             known = ", ".join(host.value for host in self._node.lanes)
             raise Refusal(HTTPStatus.BAD_REQUEST, "bad_request", f"host must be one of {known}")
-        return found
+        return found.sessions
 
     def _admitted(self, socket: WebSocket) -> Caller:
         who = caller(socket, self._node.store, Scope.READ)
@@ -155,7 +155,8 @@ class Live:
 
     def check_room(self, who: Caller) -> None:
         """Refuse one connection more than are allowed."""
-        lanes, limits = self._node.lanes.values(), self._node.settings.limits
+        limits = self._node.settings.limits
+        lanes = [lane.sessions for lane in self._node.lanes.values()]
         own = sum(sessions.of_token(who.token) for sessions in lanes)
         if sum(map(len, lanes)) >= limits.connections or own >= limits.connections_a_token:
             raise Busy("there are as many connections as are allowed; come again later, or to another node")

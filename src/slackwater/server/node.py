@@ -16,8 +16,9 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from slackwater.core.clock import Clock
 from slackwater.core.errors import LogAway, LogError, SlackwaterError
@@ -31,21 +32,22 @@ from slackwater.intake import MEMORY_FILE
 from slackwater.kinds.registry import kept_as, kind_of, query_of
 from slackwater.log import Entry, Registered, Unregistered, open_log
 from slackwater.log.address import on_a_bus, shown
-from slackwater.server.lanes.base import NodeLane, Routing
-from slackwater.server.lanes.spark import SparkLane
+from slackwater.server.lanes.base import Lane
+from slackwater.server.lanes.registry import LANES
+from slackwater.server.lanes.views import Routing
 from slackwater.server.limits import ServerLimits
-from slackwater.server.planners.labels import Labelling, LabellingRules
+from slackwater.server.planners.base import Planner
+from slackwater.server.planners.labels import LabellingRules
 from slackwater.server.planners.network.configuration import NetworkSettings
-from slackwater.server.planners.network.service import NetworkDesk
+from slackwater.server.planners.registry import PLANNERS
 from slackwater.server.rates import Rates
 from slackwater.server.session_host import Sessions
 from slackwater.server.store import STORE_FILE, Store
 from slackwater.server.upstreams import OfferedItems, Offers, Pulling, Upstream
 from slackwater.server.writing import Change, Result, Target, WriteQueue
 from slackwater.sessions.engine import NodeEngine
-from slackwater.sessions.events import Append, Applied, Doubted, Event, Tick
+from slackwater.sessions.events import Append, Event
 from slackwater.sessions.rules import Rules
-from slackwater.sessions.state import ServerState
 from slackwater.sql import ExplainTree
 from slackwater.wallclock import WallClock
 
@@ -104,6 +106,9 @@ class NodeSettings:
         return (self.folder if isinstance(self.log, str) else self.log) / MEMORY_FILE
 
 
+AnyPlanner = TypeVar("AnyPlanner", bound=Planner)
+
+
 class Node:
     """A running node; made by opening its folder, which takes as long as the replay takes."""
 
@@ -138,34 +143,15 @@ class Node:
         except BaseException:
             self.log.close()
             raise
-        hosts = {HostKind.NODE} | ({HostKind.SPARK} if settings.spark is not None else set())
-        hosts |= {HostKind.NETWORK} if settings.network is not None else set()
-        self.routing = Routing(self.engine, settings.placement, frozenset(hosts))
-        lane = NodeLane(self.engine, self.routing)
-        limits = settings.limits
-        # A question over a live connection is a one-shot query like any other, and has no other limits.
-        asked = replace(
-            settings.rules,
-            most_answered=limits.query_rows,
-            most_answered_bytes=limits.query_bytes,
-            most_at_once=limits.queries,
-            most_questions=limits.queries + limits.queries_waiting,
-        )
-        self.sessions = Sessions(ServerState(settings.name, self.generation, asked, lane), self._append)
-        self.lanes = {HostKind.NODE: self.sessions}
-        self.spark: SparkLane | None = None
-        if settings.spark is not None:
-            rules = replace(settings.rules, host=HostKind.SPARK)
-            who, append = (settings.name, self.generation), self._append
-            self.spark = SparkLane(settings.spark, *who, rules, self.routing, append, lambda: self.engine.position)
-            self.lanes[HostKind.SPARK] = self.spark.sessions
-        self.labelling = Labelling(self, settings.labelling)
-        self.network: NetworkDesk | None = None
-        if settings.network is not None:
-            who = (settings.name, self.generation)
-            around = (self, self.engine, self.routing, who, settings.rules, self._append, self.beside)
-            self.network = NetworkDesk(settings.network, *around)
-            self.lanes[HostKind.NETWORK] = self.network.sessions
+        self.identity = (settings.name, self.generation)
+        self.routing = Routing(self.engine, settings.placement)
+        self.lanes: dict[HostKind, Lane] = {}
+        for make_lane in LANES:
+            lane = make_lane(self)
+            if lane is not None:
+                self.lanes[lane.host] = lane
+        self.routing.lanes = frozenset(self.lanes)
+        self.planners = [one for make in PLANNERS if (one := make(self)) is not None]
         self.failure: BaseException | None = None
         self._writing: WriteQueue | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -214,6 +200,15 @@ class Node:
     def writable(self) -> bool:
         """Whether this node writes its log, or follows one."""
         return self.settings.follow is None
+
+    @property
+    def sessions(self) -> Sessions:
+        """The sessions of the queries that the node keeps itself."""
+        return self.lanes[HostKind.NODE].sessions
+
+    def planner(self, kind: type[AnyPlanner]) -> AnyPlanner | None:
+        """The planner of this class, if the node has one."""
+        return next((one for one in self.planners if isinstance(one, kind)), None)
 
     @property
     def _afar(self) -> bool:
@@ -273,17 +268,11 @@ class Node:
 
     def start(self, failed: Callable[[], None]) -> None:
         """Begin to work, on the running event loop; `failed` is called if the node cannot go on."""
-        for event in self.engine.registered():
-            self.sessions.handle(event)
-        self.sessions.handle(Applied(self.engine.nothing()))
-        work = [self._follow_from_afar() if self._afar else self._follow(), self.sessions.run(Tick()), self._keep_up()]
-        if self.spark is not None:
-            self.spark.start()
-            work += self.spark.work()
-        work.append(self.labelling.run())
-        if self.network is not None:
-            self.network.start()
-            work += self.network.work()
+        work = [self._follow_from_afar() if self._afar else self._follow(), self._keep_up()]
+        parts: list[Lane | Planner] = [*self.lanes.values(), *self.planners]
+        for part in parts:
+            part.start()
+            work += part.work()
         if self.writable:
             pending, memory = self.settings.limits.pending_rows, self.settings.memory
             self._writing = WriteQueue(self.log, self.clock, memory, pending, self._more.set)
@@ -321,8 +310,8 @@ class Node:
 
     def farewell(self) -> None:
         """Tell everybody in all lanes that it is going down."""
-        for sessions in self.lanes.values():
-            sessions.farewell_to_all("the node is going down; come again")
+        for lane in self.lanes.values():
+            lane.sessions.farewell_to_all("the node is going down; come again")
 
     def close(self) -> None:
         """Let go of the files."""
@@ -420,11 +409,8 @@ class Node:
         doubt = why if late else None
         if (doubt is None) != (self._doubt is None):
             self._doubt = doubt
-            self.sessions.handle(Doubted(doubt))
-            if self.network is not None:
-                self.network.sessions.handle(Doubted(doubt))
-            if self.spark is not None:
-                self.spark.away = doubt
+            for lane in self.lanes.values():
+                lane.doubt(doubt)
 
     def _fetch(self, end: Position) -> list[Entry]:
         start = self.engine.position
@@ -441,16 +427,16 @@ class Node:
             self._told(events)
 
     def _told(self, events: list[Event]) -> None:
-        for event in events:
-            self.sessions.handle(event)
-        if self.network is not None:
-            self.network.followed()
+        for lane in self.lanes.values():
+            lane.told(events)
+        for planner in self.planners:
+            planner.followed()
         position = self.engine.position
         for at, waiting in self._reached:
             if at <= position and not waiting.done():
                 waiting.set_result(None)
 
-    def _append(self, instruction: Append) -> None:
+    def append(self, instruction: Append) -> None:
         """The sessions want registrations in the log; they ask again if it fails, so failing is only noted."""
         if not self.writable:
             return
@@ -490,7 +476,7 @@ class Node:
         """Once a second: snapshots when due, the view of registrations, revoked tokens, rates."""
         while True:
             await asyncio.sleep(UPKEEP_SECONDS)
-            sent = sum(sessions.messages["sent"] for sessions in self.lanes.values())
+            sent = sum(lane.sessions.messages["sent"] for lane in self.lanes.values())
             self.rates.note(rows=self.engine.applied_rows, sent=sent)
             if self.engine.position - self.snapshot_position >= self.settings.snapshot_every:
                 position, state = self.engine.position, self.engine.snapshot(self.generation)
@@ -501,7 +487,7 @@ class Node:
             self._look_at_tokens()
 
     def _look_at_tokens(self) -> None:
-        for sessions in self.lanes.values():
+        for sessions in (lane.sessions for lane in self.lanes.values()):
             for token in sessions.tokens():
                 if not self.store.in_force(token):
                     sessions.farewell_to_token(token, "the token was revoked")

@@ -15,8 +15,8 @@ from slackwater.hosting.publication import Publication, SaidStep
 from slackwater.hosting.publication_log import SaidWriter
 from slackwater.hosting.step import Step
 from slackwater.processing.base import Notifications
-from slackwater.server.lanes.base import Routing
 from slackwater.server.lanes.spark import SparkLane
+from slackwater.server.lanes.views import Routing
 from slackwater.sessions.engine import NodeEngine
 from slackwater.sessions.rules import Rules
 from tests.support.engine_twin import Host

@@ -92,7 +92,7 @@ async def test_caches_are_shown_one_at_a_time_and_without_what_changed(monkeypat
 
     monkeypatch.setattr(one, "map", drawing)
     monkeypatch.setattr(one, "window", lambda _: pytest.fail("what changed is not shown"))
-    node: Any = SimpleNamespace(labelling=one, engine=desk.engine, sessions=SimpleNamespace(state=desk.state))
+    node: Any = SimpleNamespace(planner=lambda _: one, engine=desk.engine, sessions=SimpleNamespace(state=desk.state))
     call: Any = SimpleNamespace(node=node, path=lambda _: str(desk.number))
 
     async def others() -> None:

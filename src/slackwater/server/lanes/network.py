@@ -9,9 +9,12 @@ import math
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
+from slackwater.core.hosts import HostKind
 from slackwater.dissemination.encoding import Encoding, encode_rows
 from slackwater.dissemination.messages import Fact, Snapshot, Subscribed, WireRow
+from slackwater.server.lanes.base import Lane
 from slackwater.server.planners.network.base import LivePlan
+from slackwater.server.session_host import Sessions
 from slackwater.sessions.query_registry import Kept
 from slackwater.sessions.state import ServerState
 from slackwater.sessions.subscriptions import Subscriptions
@@ -59,3 +62,13 @@ class PlanState(ServerState):
 
     subscriptions: PlanSubscriptions
     subscriptions_class = PlanSubscriptions
+
+
+class NetworkLane(Lane):
+    """Sessions of those who listen to planned queries."""
+
+    host = HostKind.NETWORK
+
+    def __init__(self, sessions: Sessions, state: PlanState) -> None:
+        super().__init__(sessions)
+        self.plans = state.subscriptions

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from slackwater.core.errors import PositionGone, SlackwaterError
+from slackwater.core.hosts import HostKind
 from slackwater.hosting.publication_log import SaidReader
 from slackwater.processing.base import Notifications
-from slackwater.server.lanes.base import ReplicaLane, Routing
+from slackwater.server.lanes.base import Lane
+from slackwater.server.lanes.views import ReplicaView, Routing
 from slackwater.server.session_host import Sessions
 from slackwater.sessions.engine import count_queries, events_of
 from slackwater.sessions.events import Append, Applied, Doubted, QueryRegistered, Tick
@@ -33,8 +35,10 @@ SEEN_SECONDS = 0.02
 """How exactly it is known when the log reached a position."""
 
 
-class SparkLane:
+class SparkLane(Lane):
     """Sessions over what a Spark host says in a folder."""
+
+    host = HostKind.SPARK
 
     def __init__(
         self,
@@ -53,10 +57,10 @@ class SparkLane:
         self._reader.catch_up()
         self._rules = rules
         self._reached = reached
-        self.notified: Counter[int] = Counter()
+        self._notified: Counter[int] = Counter()
         """Notifications of each query since this process began."""
-        self.engine = ReplicaLane(self._reader.replica, routing)
-        self.sessions = Sessions(self._state(), append)
+        self.engine = ReplicaView(self._reader.replica, routing)
+        super().__init__(Sessions(self._state(), append))
         self.away: str | None = None
         """Why the log itself cannot be read."""
         self._trouble: str | None = None
@@ -102,7 +106,7 @@ class SparkLane:
             replica.follow(publication)
             for said in publication.steps:
                 replica.step(said)
-                count_queries(self.notified, said.step.notifications)
+                count_queries(self._notified, said.step.notifications)
                 for event in events_of(said.step):
                     self.sessions.handle(event)
                 await asyncio.sleep(0)
@@ -117,6 +121,14 @@ class SparkLane:
         self.engine.replica = self._reader.replica
         self.sessions.state = self._state()
         self.start()
+
+    def doubt(self, why: str | None) -> None:
+        """Whoever cannot read the log cannot know how far behind it the host is."""
+        self.away = why
+
+    def notified(self, number: int) -> int:
+        """What the host has said is counted here."""
+        return self._notified[number]
 
     def work(self) -> list[Coroutine[Any, Any, None]]:
         """What has to be run for it."""

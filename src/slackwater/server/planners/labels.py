@@ -9,9 +9,9 @@ the same way. A node that only follows a log plans nothing.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from slackwater.core.errors import SlackwaterError
 from slackwater.core.labels import Labels
@@ -25,6 +25,7 @@ from slackwater.planning.push_pull.label_one import Window, attributes, label, w
 from slackwater.planning.push_pull.region_map import RegionMap
 from slackwater.processing.base import Changes
 from slackwater.processing.regions import inside
+from slackwater.server.planners.base import Planner
 from slackwater.server.writing import Target
 from slackwater.sessions.cache_queries import Questions, relabelled
 from slackwater.sessions.query_registry import Kept
@@ -51,7 +52,7 @@ class LabellingRules:
     """Windows that labels are expected to last: a fill has to pay within that time."""
 
 
-class Labelling:
+class Labelling(Planner):
     """The planner of one node."""
 
     def __init__(self, node: "Node", rules: LabellingRules) -> None:
@@ -78,6 +79,10 @@ class Labelling:
         self._remembered[changes.table] = size
 
     # Planning.
+
+    def work(self) -> list[Coroutine[Any, Any, None]]:
+        """Looking after the labels."""
+        return [self.run()]
 
     async def run(self) -> None:
         """Look after the labels of all caches, until cancelled."""

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from slackwater.core.errors import PlanningError, SlackwaterError
 from slackwater.core.labels import read_labels
 from slackwater.planning.push_pull.region_map import RegionMap
+from slackwater.server.planners.labels import Labelling
 from slackwater.server.rest.operation import (
     JSON,
     JSON_LINES,
@@ -66,9 +67,15 @@ class LabelsTaken(msgspec.Struct, frozen=True):
     position: int
 
 
+def _labelling(call: Call) -> Labelling:
+    planner = call.node.planner(Labelling)
+    assert planner is not None, "every node labels caches"
+    return planner
+
+
 async def list_caches(call: Call) -> Response:
     """All caches; there may be thousands, and others have their turn between them."""
-    labelling, shown = call.node.labelling, []
+    labelling, shown = _labelling(call), []
     for kept, cache in labelling.caches():
         with suppress(SlackwaterError):  # its table was dropped meanwhile
             shown.append(_shown(call, kept, cache.limit, labelling.map(kept, cache)))
@@ -79,7 +86,7 @@ async def list_caches(call: Call) -> Response:
 async def draw_cache(call: Call) -> Response:
     """One cache as a picture."""
     asked = call.path("cache")
-    labelling = call.node.labelling
+    labelling = _labelling(call)
     for kept, cache in labelling.caches():
         if str(kept.number) == asked:
             return Response(labelling.map(kept, cache).svg(), media_type=SVG)
@@ -95,7 +102,7 @@ async def take_labels(call: Call) -> Response:
         labels = list(read_labels(body.decode().splitlines()))
     except (PlanningError, UnicodeDecodeError) as error:
         raise wrong(str(error)) from None
-    taken, passed, position = await call.node.labelling.take(labels)
+    taken, passed, position = await _labelling(call).take(labels)
     await call.node.reached(position, call.limits.wait_seconds)
     return answered(LabelsTaken(taken, passed, int(position)))
 

@@ -6,9 +6,7 @@ from slackwater.core.statement import Subscribe
 from slackwater.hosting.step import Registration
 from slackwater.kinds.registry import kind_of
 from slackwater.server.node import Node
-from slackwater.server.planners.network.explain import figures_of
 from slackwater.server.rest.bodies import Subscription
-from slackwater.server.upstreams import PlannedFigures
 from slackwater.sql import ExplainTree, explain, hosted
 
 
@@ -33,15 +31,10 @@ def described(node: Node, one: Registration) -> Subscription:
         pulls_an_hour=None if pulling is None else pulling.an_hour,
         predicted_pulls_an_hour=None if pulling is None else pulling.predicted_an_hour,
         delivered=None if pulling is None else pulling.delivered,
-        notifications=_notified(node, one),
-        subscribers=node.lanes[one.host].subscribers(one.number) if one.host in node.lanes else 0,
-        plan=_planned(node, one),
+        notifications=node.lanes[one.host].notified(one.number) if one.host in node.lanes else 0,
+        subscribers=node.lanes[one.host].sessions.subscribers(one.number) if one.host in node.lanes else 0,
+        plan=next((plan for one_of in node.planners if (plan := one_of.figures(one.number)) is not None), None),
     )
-
-
-def _planned(node: Node, one: Registration) -> PlannedFigures | None:
-    planned = None if node.network is None else node.network.state.queries.get(one.number)
-    return None if node.network is None or planned is None else figures_of(node.network.state, planned)
 
 
 async def subscribed(node: Node, subscription: Subscribe, host: HostKind) -> ExplainTree:
@@ -52,9 +45,3 @@ async def subscribed(node: Node, subscription: Subscribe, host: HostKind) -> Exp
         tree = tree.with_parts(kept)
     foretold = await node.foretold(subscription.query)
     return tree if foretold is None else tree.with_parts(foretold)
-
-
-def _notified(node: Node, one: Registration) -> int:
-    if one.host is HostKind.NODE:
-        return node.engine.notified[one.number]
-    return 0 if node.spark is None or one.host is not HostKind.SPARK else node.spark.notified[one.number]

@@ -102,8 +102,8 @@ async def _explained(call: Call, statement: Statement) -> ExplainTree:
         return explain(statement)
     name = None if inner.name is None else str(inner.name)
     tree = await subscribed(call.node, inner, call.node.routing.host_of(inner.query, name))
-    planned = None if name is not None or call.node.network is None else call.node.network.explained(inner.query)
-    return tree if planned is None else tree.with_parts(planned)
+    planners = call.node.planners if name is None else ()
+    return tree.with_parts(*(part for one in planners if (part := one.explain(inner.query)) is not None))
 
 
 async def _bound(call: Call, sql: str) -> Statement:

@@ -12,6 +12,7 @@ from slackwater.core.types import Position
 from slackwater.hosting.step import Registration
 from slackwater.kinds.registry import plain_query
 from slackwater.log import Registered, Unregistered
+from slackwater.server.planners.network.service import NetworkPlanner
 from slackwater.server.planners.network.state import Seen as Report
 from slackwater.server.rest.bodies import Changed, Explanation, Seen, Statement, Subscription, Subscriptions, Taken
 from slackwater.server.rest.errors import Refusal
@@ -81,8 +82,9 @@ async def explain_one(call: Call) -> Response:
     one = _found(call, call.path("subscription"))
     query = call.node.engine.query(one.number)
     tree = await subscribed(call.node, Subscribe(query), one.host)
-    planned = None if call.node.network is None else call.node.network.explained(query, one.number)
-    tree = tree if planned is None or one.host is not HostKind.NETWORK else tree.with_parts(planned)
+    if one.host is HostKind.NETWORK:
+        plans = (planner.explain(query, one.number) for planner in call.node.planners)
+        tree = tree.with_parts(*(part for part in plans if part is not None))
     return answered(Explanation(tree.text(), dict(tree.plain())))
 
 
@@ -90,10 +92,11 @@ async def seen(call: Call) -> Response:
     """Note what a client of a planned query has seen."""
     one = _found(call, call.path("subscription"))
     body = await call.json(Seen)
-    if one.host is not HostKind.NETWORK or call.node.network is None:
+    planner = call.node.planner(NetworkPlanner)
+    if one.host is not HostKind.NETWORK or planner is None:
         raise wrong(f"subscription {one.number} is not planned over aggregators: there is nothing to report of it")
     report = Report(body.seconds, body.uncertain, body.messages, body.planning)
-    call.node.network.state.reported(one.number, report)
+    planner.state.reported(one.number, report)
     return answered(Taken("ok"))
 
 

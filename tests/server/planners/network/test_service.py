@@ -17,12 +17,14 @@ from slackwater.core.schema import Column, TableSchema
 from slackwater.core.types import DataType
 from slackwater.log import Registered, TableDefined
 from slackwater.planning.aggregation.movement import Movement
-from slackwater.server.lanes.base import Routing
+from slackwater.server.lanes.network import NetworkLane, PlanState
+from slackwater.server.lanes.views import EngineView, Routing
 from slackwater.server.node import Node, NodeSettings
 from slackwater.server.planners.network import service as desk
 from slackwater.server.planners.network.base import Heard, NetworkRules
 from slackwater.server.planners.network.configuration import KnownAggregator, NetworkSettings
-from slackwater.server.planners.network.service import NetworkDesk
+from slackwater.server.planners.network.service import NetworkPlanner
+from slackwater.server.session_host import Sessions
 from slackwater.sessions.engine import NodeEngine
 from slackwater.sessions.rules import Rules
 
@@ -42,16 +44,17 @@ def settings_of(url: str = "http://near:1") -> NetworkSettings:
     return NetworkSettings((KnownAggregator("near", (url,)),), NetworkRules(), Movement(), poll=0.001)
 
 
-def made(url: str = "http://near:1") -> NetworkDesk:
+def made(url: str = "http://near:1") -> NetworkPlanner:
     engine = NodeEngine()
     routing = Routing(engine, Placement(), frozenset({HostKind.NODE, HostKind.NETWORK}))
     around = cast(Any, SimpleNamespace(generation=1, said=lambda text: None))
-    return NetworkDesk(
-        settings_of(url), around, engine, routing, ("n", 1), Rules(), lambda append: None, lambda name: None
-    )
+    view = EngineView(engine, routing, HostKind.NETWORK)
+    state = PlanState("n", 1, Rules(host=HostKind.NETWORK), view)
+    lane = NetworkLane(Sessions(state, lambda append: None), state)
+    return NetworkPlanner(settings_of(url), around, engine, routing, lane, lambda append: None, lambda name: None)
 
 
-async def asked(one: NetworkDesk, answer: Answer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def asked(one: NetworkPlanner, answer: Answer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ask until there was time for several answers."""
     client = httpx.AsyncClient
     monkeypatch.setattr(
@@ -124,12 +127,13 @@ async def test_no_more_is_read_of_an_answer_than_may_be(monkeypatch: pytest.Monk
 async def test_a_log_that_is_away_is_told_to_those_who_have_plans_too(tmp_path: Path) -> None:
     node = Node(NodeSettings(tmp_path / "node", network=settings_of()))
     try:
-        assert node.network is not None
+        network = node.planner(NetworkPlanner)
+        assert network is not None
         node._away_since = time.monotonic() - 1 - node.settings.rules.lease / 1_000_000
         node._doubt_log("the bus does not answer")
-        assert [one.state._doubt for one in node.lanes.values()] == ["the bus does not answer"] * 2
+        assert [one.sessions.state._doubt for one in node.lanes.values()] == ["the bus does not answer"] * 2
         node._doubt_log(None)
-        assert [one.state._doubt for one in node.lanes.values()] == [None, None]
+        assert [one.sessions.state._doubt for one in node.lanes.values()] == [None, None]
     finally:
         node.close()
 
@@ -141,18 +145,19 @@ async def test_a_query_in_the_log_ends_neither_this_life_of_a_node_nor_the_next(
     for life in range(2):
         node = Node(settings)
         try:
-            assert node.network is not None
-            node.network.state.heard("near", Heard(1, {("quotes", "price"): {("A",): 0.1, ("B",): 0.1}}), 0)
+            network = node.planner(NetworkPlanner)
+            assert network is not None
+            network.state.heard("near", Heard(1, {("quotes", "price"): {("A",): 0.1, ("B",): 0.1}}), 0)
             if life == 0:
                 node.log.append([TableDefined(QUOTES), Registered("quotes", sql, "p", None, host="network")])
                 node._catch_up()
             else:
-                node.network.start()
-            node.network._do(node.network.state.tick(1))
+                network.start()
+            network._do(network.state.tick(1))
             [kept] = [one for one in node.engine.registrations.values() if one.host is HostKind.NETWORK]
-            lane = node.network.sessions.state.subscriptions.queries.get(kept.number)
+            lane = network.sessions.state.subscriptions.queries.get(kept.number)
             assert lane is not None
             assert (lane.suspended is None) == (within == "3" and life == 0), lane.suspended
-            assert node.network.could_take(lane.query) == (within == "3"), "who asks now is given it by the node"
+            assert network.could_take(lane.query) == (within == "3"), "who asks now is given it by the node"
         finally:
             node.close()

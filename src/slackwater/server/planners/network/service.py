@@ -9,7 +9,6 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import replace
 from typing import Any, Protocol
 
 import httpx
@@ -25,16 +24,17 @@ from slackwater.kinds.registry import plain_query
 from slackwater.log.records import Registered
 from slackwater.planning.aggregation.movement import Column
 from slackwater.processing.base import Notifications
-from slackwater.server.lanes.base import NodeLane, Routing
-from slackwater.server.lanes.network import PlanState, plan_rows
+from slackwater.server.lanes.network import NetworkLane, plan_rows
+from slackwater.server.lanes.views import Routing
+from slackwater.server.planners.base import Planner
 from slackwater.server.planners.network.base import HERE, Heard, Instruction, Replan, Resume, Suspend
 from slackwater.server.planners.network.configuration import KnownAggregator, NetworkSettings
-from slackwater.server.planners.network.explain import explained
+from slackwater.server.planners.network.explain import explained, figures_of
 from slackwater.server.planners.network.plannable import plannable
 from slackwater.server.planners.network.planner import rehearse
 from slackwater.server.planners.network.state import NetworkState
-from slackwater.server.session_host import Sessions, microseconds
-from slackwater.server.upstreams import Offers
+from slackwater.server.session_host import microseconds
+from slackwater.server.upstreams import Offers, PlannedFigures
 from slackwater.sessions.engine import NodeEngine
 from slackwater.sessions.events import (
     Append,
@@ -43,9 +43,7 @@ from slackwater.sessions.events import (
     QueriesSuspended,
     QueryRegistered,
     QueryUnregistered,
-    Tick,
 )
-from slackwater.sessions.rules import Rules
 from slackwater.sql import Catalog, ExplainTree, to_sql
 
 _report = logging.getLogger("slackwater.server")
@@ -66,7 +64,7 @@ class Around(Protocol):
         ...
 
 
-class NetworkDesk:
+class NetworkPlanner(Planner):
     """The sessions of planned queries, and all that is done for them. `found`: where a node beside this one listens."""
 
     def __init__(
@@ -75,8 +73,7 @@ class NetworkDesk:
         around: Around,
         engine: NodeEngine,
         routing: Routing,
-        who: tuple[str, int],
-        rules: Rules,
+        lane: NetworkLane,
         append: Callable[[Append], None],
         found: Callable[[str], str | None],
     ) -> None:
@@ -88,9 +85,8 @@ class NetworkDesk:
         names = [one.name for one in settings.aggregators]
         self.state = NetworkState(names, settings.rules, settings.movement, self._text_of)
         routing.plans = self
-        state = PlanState(*who, replace(rules, host=HostKind.NETWORK), NodeLane(engine, routing, HostKind.NETWORK))
-        state.subscriptions.rows = self._rows
-        self.sessions = Sessions(state, append)
+        lane.plans.rows = self._rows
+        self.sessions = lane.sessions
         self._urls: dict[str, tuple[str, ...]] = {}
 
     # ---- which queries
@@ -118,7 +114,7 @@ class NetworkDesk:
     def _nodes_of(self, aggregator: str) -> tuple[str, ...]:
         return () if aggregator == HERE else self._urls.get(aggregator, ())
 
-    def explained(self, query: StandingQuery, number: int | None = None) -> ExplainTree | None:
+    def explain(self, query: StandingQuery, number: int | None = None) -> ExplainTree | None:
         """What is to be said of the plan of a query, or of the one that it would have; None where it is not planned."""
         planned = self.as_planned(query)
         if planned is None or (number is None and not self.takes(query)):
@@ -126,6 +122,11 @@ class NetworkDesk:
         if number is None:
             number = next((one.number for one in self.state.queries.values() if one.query == planned), None)
         return explained(self.state, planned, None if number is None else self.state.queries.get(number))
+
+    def figures(self, number: int) -> PlannedFigures | None:
+        """What was predicted and measured of a plan."""
+        planned = self.state.queries.get(number)
+        return None if planned is None else figures_of(self.state, planned)
 
     # ---- what the log says
 
@@ -186,7 +187,7 @@ class NetworkDesk:
     def work(self) -> list[Coroutine[Any, Any, None]]:
         """What has to be run for it."""
         asking = [self._ask(one) for one in self.settings.aggregators]
-        return [self.sessions.run(Tick()), self._look_on(), *asking]
+        return [self._look_on(), *asking]
 
     async def _look_on(self) -> None:
         while True:

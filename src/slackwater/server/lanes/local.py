@@ -1,0 +1,30 @@
+"""The lane of the queries that the node keeps itself."""
+
+from slackwater.core.hosts import HostKind
+from slackwater.server.lanes.base import Lane
+from slackwater.server.session_host import Sessions
+from slackwater.sessions.engine import NodeEngine
+from slackwater.sessions.events import Applied, Event
+
+
+class LocalLane(Lane):
+    """Sessions over the node's own engine."""
+
+    host = HostKind.NODE
+
+    def __init__(self, engine: NodeEngine, sessions: Sessions) -> None:
+        super().__init__(sessions)
+        self._engine = engine
+
+    def start(self) -> None:
+        """Tell the sessions of what is kept already."""
+        self.told([*self._engine.registered(), Applied(self._engine.nothing())])
+
+    def told(self, events: list[Event]) -> None:
+        """Everything that a step means is for its sessions."""
+        for event in events:
+            self.sessions.handle(event)
+
+    def notified(self, number: int) -> int:
+        """The engine counts."""
+        return self._engine.notified[number]

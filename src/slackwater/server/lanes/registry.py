@@ -1,0 +1,53 @@
+"""The list of lanes: each entry makes one for a node, or none where the node is not set up for it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from slackwater.core.hosts import HostKind
+from slackwater.server.lanes.base import Lane
+from slackwater.server.lanes.local import LocalLane
+from slackwater.server.lanes.network import NetworkLane, PlanState
+from slackwater.server.lanes.spark import SparkLane
+from slackwater.server.lanes.views import EngineView
+from slackwater.server.session_host import Sessions
+from slackwater.sessions.state import ServerState
+
+if TYPE_CHECKING:
+    from slackwater.server.node import Node
+
+
+def local_lane(node: "Node") -> Lane:
+    """Every node keeps queries itself."""
+    limits = node.settings.limits
+    # A question over a live connection is a one-shot query like any other, and has no other limits.
+    rules = replace(
+        node.settings.rules,
+        most_answered=limits.query_rows,
+        most_answered_bytes=limits.query_bytes,
+        most_at_once=limits.queries,
+        most_questions=limits.queries + limits.queries_waiting,
+    )
+    state = ServerState(*node.identity, rules, EngineView(node.engine, node.routing))
+    return LocalLane(node.engine, Sessions(state, node.append))
+
+
+def spark_lane(node: "Node") -> Lane | None:
+    """What a Spark host says in a folder."""
+    if node.settings.spark is None:
+        return None
+    rules = replace(node.settings.rules, host=HostKind.SPARK)
+    reached = lambda: node.engine.position  # noqa: E731
+    return SparkLane(node.settings.spark, *node.identity, rules, node.routing, node.append, reached)
+
+
+def network_lane(node: "Node") -> Lane | None:
+    """Plans over aggregators."""
+    if node.settings.network is None:
+        return None
+    view = EngineView(node.engine, node.routing, HostKind.NETWORK)
+    state = PlanState(*node.identity, replace(node.settings.rules, host=HostKind.NETWORK), view)
+    return NetworkLane(Sessions(state, node.append), state)
+
+
+LANES: list[Callable[["Node"], Lane | None]] = [local_lane, spark_lane, network_lane]
