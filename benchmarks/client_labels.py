@@ -129,7 +129,7 @@ def labelled(folder: Path, executors: int) -> dict[str, Any]:
     from slackwater.pipeline.session import build_session
     from slackwater.pipeline.tables.frames import spark_schema
     from slackwater.pipeline.tables.snapshot import snapshot
-    from slackwater.planning.push_pull.pricing import Messages
+    from slackwater.planning.push_pull.cost_models import Messages
 
     session = build_session(f"local-cluster[{executors},1,1024]")
     figures: dict[str, Any] = {}

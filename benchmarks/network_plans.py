@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks import report
 from experiments.plans.comparison import attempted, compare
-from experiments.plans.counting import plan_messages
+from experiments.plans.message_count import plan_messages
 from experiments.plans.prediction import accuracies, fitted
 from experiments.plans.setting import draw_offers, draw_queries, published_unit, rescaled, sum_unit
 from experiments.plans.traces import Trace, related, stocks, traffic

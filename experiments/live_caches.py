@@ -28,9 +28,9 @@ from slackwater.core.extent import Interval
 from slackwater.core.labels import Labels, labels_line
 from slackwater.core.region import Box, Region, Side
 from slackwater.core.types import Position
+from slackwater.planning.push_pull.cost_models import Messages
 from slackwater.planning.push_pull.encoding import Asked, Changed, encode
 from slackwater.planning.push_pull.exact import exact
-from slackwater.planning.push_pull.pricing import Messages
 
 FIRST_LABELS = 60.0
 TOGETHER = 4

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from experiments.plans.comparison import attempted
-from experiments.plans.counting import plan_messages
+from experiments.plans.message_count import plan_messages
 from experiments.plans.traces import Trace
 from slackwater.core.errors import Infeasible
 from slackwater.planning.aggregation import (

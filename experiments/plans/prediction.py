@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from experiments.plans.counting import sum_messages
+from experiments.plans.message_count import sum_messages
 from experiments.plans.traces import Trace
 from slackwater.planning.aggregation import (
     ConsistentCost,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from experiments.plans.counting import plan_messages, sum_messages
+from experiments.plans.message_count import plan_messages, sum_messages
 from experiments.plans.traces import Trace
 from slackwater.planning.aggregation import CostModel, Dynamics, Offer, OptC, Problem, SumQuery
 

@@ -10,7 +10,7 @@ from itertools import combinations
 
 import numpy as np
 
-from experiments.plans.counting import plan_messages
+from experiments.plans.message_count import plan_messages
 from experiments.plans.setting import draw_queries
 from experiments.plans.traces import related
 from slackwater.planning.aggregation import CostModel, Exact, MaxGain, Offer, Planner, Problem, ScaleFreeCost, SumQuery

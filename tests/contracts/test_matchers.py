@@ -29,7 +29,7 @@ from slackwater.processing.matching.order import PackedOrder
 from slackwater.processing.matching.partition import LazyPartition
 from slackwater.processing.matching.select_hotspot import SelectHotspot
 from slackwater.processing.matching.select_router import SelectRouter
-from slackwater.processing.matching.sharding import Cuts, Sharded
+from slackwater.processing.matching.shard import Cuts, Sharded
 
 BANDS = [Shape(band=True), Shape(band=True, left=1), Shape(band=True, left=2, right=2)]
 SELECTS = [

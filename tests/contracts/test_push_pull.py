@@ -18,12 +18,12 @@ from slackwater.core.region import Box, Region, Side
 from slackwater.core.types import Scalar
 from slackwater.planning.push_pull.arrays import Ranges, on_a_line
 from slackwater.planning.push_pull.base import Labeller, Labelling, Moves, Queries, Workload
+from slackwater.planning.push_pull.cost_models import Constants, Linear, Messages, Pricing
 from slackwater.planning.push_pull.cut import exact_by_cut
 from slackwater.planning.push_pull.encoding import Asked, Changed, Encoded, Row, Stored, encode
 from slackwater.planning.push_pull.exact import exact
 from slackwater.planning.push_pull.line import exact_on_a_line
 from slackwater.planning.push_pull.partition import equal_height, equal_width, intervals_of_interest, partition
-from slackwater.planning.push_pull.pricing import Constants, Linear, Messages, Pricing
 from slackwater.planning.push_pull.published.buckets import buckets
 from slackwater.planning.push_pull.published.equi_height import equi_height
 from slackwater.planning.push_pull.published.mnaive import mnaive

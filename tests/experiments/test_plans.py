@@ -11,9 +11,9 @@ import pytest
 from experiments.plans import example
 from experiments.plans.alpha_effect import alpha_effect, followed
 from experiments.plans.comparison import compare
-from experiments.plans.counting import plan_messages
 from experiments.plans.floor_effect import floor_effect
 from experiments.plans.floor_saving import floor_saving
+from experiments.plans.message_count import plan_messages
 from experiments.plans.pictures import draw_alpha, draw_comparison, draw_similarity
 from experiments.plans.prediction import accuracies, fitted
 from experiments.plans.setting import draw_offers, draw_queries, published_unit, rescaled, sum_unit

@@ -11,8 +11,8 @@ from slackwater.core.clock import ManualClock
 from slackwater.core.errors import LogError, SchemaError
 from slackwater.core.types import Position
 from slackwater.log import MemoryLog, Record, TableDefined, TableDropped
-from slackwater.server.gathering import GatheringLog
-from slackwater.server.writing import Busy, Target, WriteQueue
+from slackwater.server.group_commit import Busy, Target, WriteQueue
+from slackwater.server.uncommitted_log import UncommittedLog
 
 
 def table(name: str) -> TableSchema:
@@ -34,7 +34,7 @@ class Counting(MemoryLog):
 
 def test_what_is_gathered_is_seen_before_it_is_written() -> None:
     with Counting() as log:
-        gathering = GatheringLog(log)
+        gathering = UncommittedLog(log)
         gathering.append([TableDefined(table("a"))])
         gathering.append([TableDefined(table("b")), TableDropped("a")])
         assert (gathering.end, log.end) == (3, 0)
@@ -49,7 +49,7 @@ def test_what_is_gathered_is_seen_before_it_is_written() -> None:
 
 def test_after_a_failure_nothing_is_left_of_it() -> None:
     with Counting() as log:
-        gathering = GatheringLog(log)
+        gathering = UncommittedLog(log)
         gathering.append([TableDefined(table("a"))])
         log.broken = True
         with pytest.raises(LogError):

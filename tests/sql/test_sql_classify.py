@@ -9,7 +9,7 @@ import pytest
 from slackwater.core import NotSupported
 from slackwater.kinds.registry import KINDS, classify
 from slackwater.sql import Catalog, bind, parse, to_sql
-from slackwater.sql.standing import REFUSED
+from slackwater.sql.subscription import REFUSED
 
 EXAMPLES: list[dict[str, Any]] = tomllib.loads(
     (Path(__file__).parent / "fixtures" / "kinds.toml").read_text(encoding="utf-8")

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slackwater.kernels.aggregate_tree import AVG, COUNT, MIN
-from slackwater.kernels.compiled import compiled
+from slackwater.kernels.jit import compiled
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

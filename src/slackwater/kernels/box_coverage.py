@@ -9,7 +9,7 @@ Boxes and places are in whole coordinates; a box holds low..high along every axi
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.kernels.compiled import compiled
+from slackwater.kernels.jit import compiled
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

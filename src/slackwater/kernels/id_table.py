@@ -7,7 +7,7 @@ entries of the same run back, so that nothing is ever marked as dead. `places` h
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.kernels.compiled import compiled
+from slackwater.kernels.jit import compiled
 
 Integers = npt.NDArray[np.int64]
 

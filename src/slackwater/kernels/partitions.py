@@ -32,7 +32,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.kernels.compiled import compiled
+from slackwater.kernels.jit import compiled
 from slackwater.kernels.waterfilling import ROUNDING, share_out
 
 Floats = npt.NDArray[np.float64]

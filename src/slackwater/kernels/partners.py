@@ -9,7 +9,7 @@ the search is exact where x + bound would not be.
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.kernels.compiled import compiled, inlined
+from slackwater.kernels.jit import compiled, inlined
 from slackwater.kernels.sorted_blocks import Packed, locate
 
 Integers = npt.NDArray[np.int64]

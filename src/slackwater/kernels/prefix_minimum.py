@@ -22,7 +22,7 @@ Design
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.kernels.compiled import compiled
+from slackwater.kernels.jit import compiled
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

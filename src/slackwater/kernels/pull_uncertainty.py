@@ -16,7 +16,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.kernels.compiled import compiled
+from slackwater.kernels.jit import compiled
 from slackwater.kernels.pull_risk import ROUGHER, gain_of, likeness, risk, shared
 
 Integers = npt.NDArray[np.int64]

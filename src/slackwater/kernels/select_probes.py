@@ -12,7 +12,7 @@ Kernels take rows in the order `by`, go on where the cursor stands and stop befo
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.kernels.compiled import compiled
+from slackwater.kernels.jit import compiled
 from slackwater.kernels.partners import joins_within, nearest_joining
 from slackwater.kernels.sorted_blocks import Packed, find_block, locate
 

@@ -14,7 +14,7 @@ from bisect import bisect_right
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.kernels.compiled import compiled
+from slackwater.kernels.jit import compiled
 
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.kernels.compiled import compiled
+from slackwater.kernels.jit import compiled
 from slackwater.kernels.sorted_blocks import Packed
 
 Integers = npt.NDArray[np.int64]

@@ -27,7 +27,7 @@ from itertools import chain, combinations
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.kernels.compiled import compiled
+from slackwater.kernels.jit import compiled
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]

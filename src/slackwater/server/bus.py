@@ -16,11 +16,11 @@ from slackwater.dissemination.encoding import Encoding
 from slackwater.dissemination.transports import Connection, Denied, Handler
 from slackwater.dissemination.transports.nats import NatsListener, NatsTransport
 from slackwater.server.access import Caller, by_token, is_loopback
+from slackwater.server.group_commit import Busy
 from slackwater.server.live import Live
 from slackwater.server.node import Node
 from slackwater.server.rest.errors import Refusal, answer
 from slackwater.server.store import STORE_FILE, Scope, Store
-from slackwater.server.writing import Busy
 
 
 def check_bus(address: str, folder: Path) -> None:

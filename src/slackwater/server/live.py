@@ -22,11 +22,11 @@ from slackwater.dissemination.transports import Carried, Closed, Connection, Lim
 from slackwater.dissemination.transports.asgi import AsgiSocket
 from slackwater.dissemination.transports.socket import WebSocketConnection
 from slackwater.server.access import Caller, caller
+from slackwater.server.group_commit import Busy
 from slackwater.server.node import Node
 from slackwater.server.rest.errors import Refusal, answer
 from slackwater.server.session_host import Sessions
 from slackwater.server.store import Scope
-from slackwater.server.writing import Busy
 from slackwater.sessions.events import Principal
 
 SUBPROTOCOLS = {"slackwater.msgpack": Encoding.MESSAGEPACK, "slackwater.json": Encoding.JSON}

@@ -32,6 +32,7 @@ from slackwater.intake import MEMORY_FILE
 from slackwater.kinds.registry import kept_as, kind_of, query_of
 from slackwater.log import Entry, Registered, Unregistered, open_log
 from slackwater.log.address import on_a_bus, shown
+from slackwater.server.group_commit import Change, Result, Target, WriteQueue
 from slackwater.server.lanes.base import Lane
 from slackwater.server.lanes.registry import LANES
 from slackwater.server.lanes.views import Routing
@@ -44,7 +45,6 @@ from slackwater.server.rates import Rates
 from slackwater.server.session_host import Sessions
 from slackwater.server.store import STORE_FILE, Store
 from slackwater.server.upstreams import OfferedItems, Offers, Pulling, Upstream
-from slackwater.server.writing import Change, Result, Target, WriteQueue
 from slackwater.sessions.engine import NodeEngine
 from slackwater.sessions.events import Append, Event
 from slackwater.sessions.rules import Rules

@@ -9,7 +9,7 @@ from slackwater.sql.definitions import bind_source, bind_table
 from slackwater.sql.oneshot import bind_select
 from slackwater.sql.parse import ParsedStatement, reading
 from slackwater.sql.place import Text
-from slackwater.sql.standing import MATERIALIZED_VIEW, bind_subscribe
+from slackwater.sql.subscription import MATERIALIZED_VIEW, bind_subscribe
 
 
 def bind(parsed: ParsedStatement, catalog: Catalog) -> Statement:

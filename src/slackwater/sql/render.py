@@ -27,7 +27,7 @@ from slackwater.sql.syntax import literal_node, name_node
 def to_sql(statement: Statement, catalog: Catalog) -> str:
     """Write a statement as text; the catalog says which columns hold timestamps.
 
-    >>> from slackwater.core import Column, Selection
+    >>> from slackwater.core import Column, DataType, Selection, TableSchema
     >>> cars = TableSchema("cars", (Column("id", DataType.BIGINT, nullable=False),), ("id",))
     >>> to_sql(Subscribe(Selection("cars", ("id",))), Catalog((cars,)))
     'SUBSCRIBE SELECT "id" FROM "cars"'

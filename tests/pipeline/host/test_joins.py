@@ -17,7 +17,7 @@ from slackwater.deployment.process import ServerProcess
 from slackwater.kinds.registry import query_of
 from slackwater.log import LocalLog, Updates
 from slackwater.pipeline.host.executor_affinity import OnExecutors
-from slackwater.pipeline.host.sharding import Shardings
+from slackwater.pipeline.host.shard_assignment import Shardings
 from slackwater.processing.columns import python_rows
 from tests.support.join_histories import JoinHistory
 from tests.support.spark_processes import HostProcess, kill_executor

@@ -27,7 +27,7 @@ from slackwater.log import LocalLog, Log, Record, Registered, TableDefined, Upda
 from slackwater.log.jetstream import JetStreamLog
 from slackwater.pipeline import source
 from slackwater.pipeline.host.executor_affinity import OnExecutors
-from slackwater.pipeline.host.sharding import Sharding
+from slackwater.pipeline.host.shard_assignment import Sharding
 from slackwater.pipeline.host.shards import ShardReport, ShardTask
 from slackwater.pipeline.host.spark_host import SparkHost
 from slackwater.processing.columns import python_rows

@@ -22,10 +22,10 @@ from slackwater.core.types import Position, Row
 from slackwater.core.update import Update
 from slackwater.hosting import published_labels
 from slackwater.hosting.published_labels import LabelsFolder, PublishedPlan, read_all, read_client, read_plan
+from slackwater.planning.push_pull.cost_models import Linear, Messages, Pricing
 from slackwater.planning.push_pull.encoding import Asked, Changed, Stored, encode
 from slackwater.planning.push_pull.exact import exact
 from slackwater.planning.push_pull.label_many import Activity, Demand, label_client
-from slackwater.planning.push_pull.pricing import Linear, Messages, Pricing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -293,7 +293,7 @@ from slackwater.pipeline.jobs.client_labels import ASKED, label_clients, region_
 from slackwater.pipeline.tables.frames import spark_schema
 from slackwater.pipeline.session import build_session
 from slackwater.pipeline.jobs.table_activity import TablePlan
-from slackwater.planning.push_pull.pricing import Messages
+from slackwater.planning.push_pull.cost_models import Messages
 
 kept, out, master = sys.argv[1:]
 session = build_session(master)

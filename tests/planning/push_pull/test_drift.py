@@ -5,7 +5,7 @@ import pytest
 
 from slackwater.core.errors import PlanningError
 from slackwater.planning.push_pull.drift.base import Cover, Events, Trigger
-from slackwater.planning.push_pull.drift.windowed import Windowed, best_cover
+from slackwater.planning.push_pull.drift.sliding_window import Windowed, best_cover
 from slackwater.planning.push_pull.published.density import Density
 from slackwater.planning.push_pull.published.dynnaive import DynNaive
 from slackwater.planning.push_pull.published.dynprop import DynProp

@@ -14,11 +14,11 @@ from slackwater.core.extent import Categories, Extent, Interval, Missing
 from slackwater.core.region import Box, Region, Side
 from slackwater.core.types import Scalar
 from slackwater.planning.push_pull.arrays import Ranges, on_a_line
+from slackwater.planning.push_pull.cost_models import Constants
 from slackwater.planning.push_pull.cut import exact_by_cut
 from slackwater.planning.push_pull.encoding import Asked, Changed, encode
 from slackwater.planning.push_pull.label_many import Activity, Demand, label_client
 from slackwater.planning.push_pull.line import exact_on_a_line
-from slackwater.planning.push_pull.pricing import Constants
 from slackwater.planning.push_pull.published.recurrence import exact_by_recurrence
 
 OFTEN = 2**40

@@ -21,7 +21,7 @@ from slackwater.processing.matching import (
     Naive,
     SelectRouter,
     Shape,
-    limited,
+    result_limits,
 )
 from tests.support.join_world import EVERYTHING_JOINED, LEFT, RIGHT, filled
 from tests.support.joins import families, joins
@@ -169,9 +169,9 @@ def test_whoever_is_not_left_out_has_all_results(
     shape: Shape, most: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where rows are taken in very small slices."""
-    monkeypatch.setattr(limited, "_PAIRS", 64)
-    monkeypatch.setattr(limited, "_FEW_ROWS", 2)
-    monkeypatch.setattr(limited, "_GATHERED", 50)
+    monkeypatch.setattr(result_limits, "_PAIRS", 64)
+    monkeypatch.setattr(result_limits, "_FEW_ROWS", 2)
+    monkeypatch.setattr(result_limits, "_GATHERED", 50)
     matcher, plain = BandHotspot(shape) if shape.band else SelectRouter(shape), Naive(shape)
     rows = some(shape, matcher, 1, 70)
     some(shape, plain, 1, 70)

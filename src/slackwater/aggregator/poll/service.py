@@ -13,7 +13,7 @@ from slackwater.client.live.connection import microseconds
 from slackwater.core.arrival import Arrival
 from slackwater.core.errors import SlackwaterError
 from slackwater.core.types import Position
-from slackwater.server.writing import Target
+from slackwater.server.group_commit import Target
 from slackwater.sources.http import HttpPoller
 from slackwater.sources.poll_schedule import Backoff, Failed, Fetched, PollOptions, Suspended
 

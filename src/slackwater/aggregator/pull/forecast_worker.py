@@ -10,7 +10,7 @@ from slackwater.aggregator.pull.forecast import foretold, predicted, priced, ref
 from slackwater.aggregator.pull.pull_state import PulledState, Trial
 from slackwater.core.query import Aggregate
 from slackwater.core.types import Key
-from slackwater.server.writing import Busy
+from slackwater.server.group_commit import Busy
 from slackwater.sql import ExplainTree
 
 _report = logging.getLogger("slackwater.aggregator")

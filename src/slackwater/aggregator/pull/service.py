@@ -24,8 +24,8 @@ from slackwater.core.types import Position
 from slackwater.hosting.publication_log import write_whole
 from slackwater.planning.pulling.base import Scheduler
 from slackwater.planning.pulling.uncertainty import Uncertainty
+from slackwater.server.group_commit import Target
 from slackwater.server.upstreams import Pulling
-from slackwater.server.writing import Target
 from slackwater.sources.item_requests import Brought, Got, ItemFetcher, Missed, Same
 from slackwater.sources.poll_schedule import Backoff, PollOptions
 

@@ -33,8 +33,8 @@ from slackwater.core.statement import Subscribe
 from slackwater.core.types import DataType, Position, Scalar
 from slackwater.core.update import Operation
 from slackwater.dissemination.transports.websocket import WebSocketTransport
+from slackwater.server.group_commit import Change, Result, Target
 from slackwater.server.rest.bodies import TableBody
-from slackwater.server.writing import Change, Result, Target
 from slackwater.sql import Catalog, to_sql
 
 _report = logging.getLogger("slackwater.aggregator")

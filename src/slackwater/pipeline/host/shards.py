@@ -33,7 +33,7 @@ from slackwater.hosting.publication_log import said_starts
 from slackwater.hosting.snapshots import Snapshot, SnapshotFolder
 from slackwater.hosting.step import Registration, Step
 from slackwater.log.address import shown
-from slackwater.pipeline.host.sharding import BUCKETS, Sharding, beginning_at
+from slackwater.pipeline.host.shard_assignment import BUCKETS, Sharding, beginning_at
 from slackwater.pipeline.source import opened
 from slackwater.processing.base import Notifications
 from slackwater.processing.concatenate import as_values

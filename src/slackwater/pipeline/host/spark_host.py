@@ -28,7 +28,7 @@ from slackwater.hosting.publication_log import Cut, SaidWriter
 from slackwater.hosting.step import Step
 from slackwater.log.address import on_a_bus, shown
 from slackwater.pipeline.host.join_cuts import Spreading, recut
-from slackwater.pipeline.host.sharding import Sharding, Shardings, balanced, check_operators, since
+from slackwater.pipeline.host.shard_assignment import Sharding, Shardings, balanced, check_operators, since
 from slackwater.pipeline.host.shards import ShardReport, ShardTask, snapshots_of
 from slackwater.pipeline.source import opened
 from slackwater.pipeline.tables.stream import gist

@@ -22,9 +22,9 @@ from slackwater.core.update import Operation
 from slackwater.pipeline.tables.columns import POSITION
 from slackwater.pipeline.tables.frames import history_at
 from slackwater.pipeline.tables.snapshot import Snapshot
+from slackwater.planning.push_pull.cost_models import Pricing
 from slackwater.planning.push_pull.encoding import Changed, Row, Stored
 from slackwater.planning.push_pull.label_many import Activity
-from slackwater.planning.push_pull.pricing import Pricing
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,9 @@ from pyspark.sql.functions import col
 
 from slackwater.core.schema import TableSchema
 from slackwater.pipeline.tables.columns import stored_updates
+from slackwater.pipeline.tables.last_row import bucket_numbers, last_rows
 from slackwater.pipeline.tables.layout import read_rows, table_folder, write_parquet
 from slackwater.pipeline.tables.manifest import Bucket, DataFile, TableState
-from slackwater.pipeline.tables.ranking import bucket_numbers, last_rows
 from slackwater.pipeline.tables.reports import SPARK_COLUMN, Folded, Report, as_rows, encode_report
 
 BUCKET_KEYS = 500_000

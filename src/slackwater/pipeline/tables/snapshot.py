@@ -17,9 +17,9 @@ from slackwater.core.errors import StoreError
 from slackwater.core.schema import TableSchema
 from slackwater.core.update import Operation
 from slackwater.pipeline.tables.columns import STORED_QUARANTINE, stored_updates
+from slackwater.pipeline.tables.last_row import bucket_numbers, last_rows
 from slackwater.pipeline.tables.layout import Kind, read_rows
 from slackwater.pipeline.tables.manifest import State, TableState, need_state
-from slackwater.pipeline.tables.ranking import bucket_numbers, last_rows
 
 _ATTEMPTS = 5
 

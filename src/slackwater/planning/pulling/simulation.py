@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slackwater.core.errors import PlanningError
-from slackwater.kernels import pull_clairvoyants, pull_predicted, pull_uncertainty
+from slackwater.kernels import pull_clairvoyants, pull_uncertainty, ttr_schedule
 from slackwater.planning.pulling.base import LONGEST, PullQuery, Scheduler
 from slackwater.planning.pulling.published.largest import PULL_RATIO
 from slackwater.planning.pulling.published.markov import ChainSettings
@@ -26,10 +26,10 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 _CODES = {
-    "data_incoherency": pull_predicted.DATA_INCOHERENCY,
-    "positive_negative": pull_predicted.POSITIVE_NEGATIVE,
-    "max": pull_predicted.LARGEST,
-    "max_for_many": pull_predicted.LARGEST_FOR_MANY,
+    "data_incoherency": ttr_schedule.DATA_INCOHERENCY,
+    "positive_negative": ttr_schedule.POSITIVE_NEGATIVE,
+    "max": ttr_schedule.LARGEST,
+    "max_for_many": ttr_schedule.LARGEST_FOR_MANY,
 }
 
 
@@ -146,7 +146,7 @@ def run_predicted(
         raise PlanningError("a chain that is drawn needs a seeded generator: give `random`")
     uniforms = random.random(trace.shape) if chain.draw and random is not None else np.zeros((0, 0))
     pulls, broken, error, over_time, estimated = _outputs(trace, queries)
-    pull_predicted.simulate(
+    ttr_schedule.simulate(
         trace,
         flat.starts,
         flat.items,

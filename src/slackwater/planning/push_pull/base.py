@@ -18,7 +18,7 @@ Contract
     4. A labeller that calls itself exact is never above any other labelling of the same workload.
     5. The same workload gives the same labelling; nothing is drawn at random.
 
-Cost models (`pricing.py`)
+Cost models (`cost_models.py`)
     M1 a message costs 1; M2 every event has its own cost; M3 a message of size s costs α + β·s. All three come down to
     the three costs above: M1 and M2 have no transfer.
 """

@@ -20,7 +20,7 @@ from slackwater.core.types import Scalar
 from slackwater.kernels.box_coverage import weight_at
 from slackwater.planning.push_pull.axis import Axis, values_of
 from slackwater.planning.push_pull.base import Floats, Integers, Labelling, Moves, Queries, Workload
-from slackwater.planning.push_pull.pricing import Pricing
+from slackwater.planning.push_pull.cost_models import Pricing
 
 Row = Mapping[str, Scalar | None]
 

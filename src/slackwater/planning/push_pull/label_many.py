@@ -34,10 +34,10 @@ from slackwater.kernels.kd_tree import halve, held
 from slackwater.planning.push_pull.axis import Axis
 from slackwater.planning.push_pull.base import Flags, Floats, Integers, Moves, Queries, Workload
 from slackwater.planning.push_pull.compact import compact
+from slackwater.planning.push_pull.cost_models import Pricing
 from slackwater.planning.push_pull.encoding import Changed, Stored, tallied
 from slackwater.planning.push_pull.exact import exact
 from slackwater.planning.push_pull.memory import trimmed, within_rows
-from slackwater.planning.push_pull.pricing import Pricing
 
 
 @dataclass(frozen=True, slots=True, eq=False)

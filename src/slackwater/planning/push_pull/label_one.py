@@ -17,9 +17,9 @@ from slackwater.core.errors import AlgebraError
 from slackwater.core.labels import labellable
 from slackwater.core.region import NOTHING, Region
 from slackwater.planning.push_pull.compact import compact
+from slackwater.planning.push_pull.cost_models import Messages
 from slackwater.planning.push_pull.encoding import Asked, Changed, encode
 from slackwater.planning.push_pull.exact import exact
-from slackwater.planning.push_pull.pricing import Messages
 
 MOST_COLUMNS = 3
 """Attributes along which a table is cut: those that most questions constrain."""

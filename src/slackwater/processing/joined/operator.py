@@ -50,7 +50,7 @@ from slackwater.processing.joined.sample import Surveyed, some_of, survey
 from slackwater.processing.joined.shard import Line, Part, line_of, line_of_query
 from slackwater.processing.joined.warm_up import rehearse
 from slackwater.processing.matching.base import JoinSide
-from slackwater.processing.matching.limited import Labour
+from slackwater.processing.matching.result_limits import Labour
 from slackwater.processing.regions import Sheet
 from slackwater.sql.explain_tree import Detail, ExplainTree
 

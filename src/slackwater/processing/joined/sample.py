@@ -16,7 +16,7 @@ from slackwater.processing.joined.lower import Range
 from slackwater.processing.joined.partners import KeyNumbers, partners
 from slackwater.processing.joined.shard import Line, LineCuts
 from slackwater.processing.matching.base import JoinSide
-from slackwater.processing.matching.sharding import Cuts, cuts_of
+from slackwater.processing.matching.shard import Cuts, cuts_of
 from slackwater.processing.regions import Sheet
 
 ROWS, JOINS = 16_384, 4_096

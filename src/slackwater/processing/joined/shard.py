@@ -22,7 +22,7 @@ from slackwater.processing.base import Flags
 from slackwater.processing.joined.lower import FamilyShape, Range
 from slackwater.processing.joined.partners import KeyNumbers
 from slackwater.processing.matching.base import JoinRows, JoinSide
-from slackwater.processing.matching.sharding import Cuts
+from slackwater.processing.matching.shard import Cuts
 
 
 class Line(msgspec.Struct, frozen=True, order=True):

@@ -26,15 +26,15 @@ from slackwater.processing.matching.base import (
 )
 from slackwater.processing.matching.costs import Route
 from slackwater.processing.matching.hotspots import HotspotTracker
-from slackwater.processing.matching.limited import Labour
 from slackwater.processing.matching.naive import Naive
 from slackwater.processing.matching.partition import LazyPartition, RefinedPartition
+from slackwater.processing.matching.result_limits import Labour
 from slackwater.processing.matching.select_first import SelectFirst
 from slackwater.processing.matching.select_hotspot import SelectHotspot
 from slackwater.processing.matching.select_join_first import SelectJoinFirst, SelectJoinFirstRows
 from slackwater.processing.matching.select_router import SelectRouter
 from slackwater.processing.matching.select_ssi import SelectSSI
-from slackwater.processing.matching.sharding import Cuts, Sharded, cuts_of
+from slackwater.processing.matching.shard import Cuts, Sharded, cuts_of
 
 __all__ = [
     "BAND",

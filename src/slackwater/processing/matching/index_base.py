@@ -28,8 +28,8 @@ from slackwater.processing.matching.base import (
     check_joins,
     check_rows,
 )
-from slackwater.processing.matching.limited import Labour, Parts, Slices
 from slackwater.processing.matching.order import PackedOrder
+from slackwater.processing.matching.result_limits import Labour, Parts, Slices
 from slackwater.processing.matching.tables import QueryTable, RowTable
 
 Found = tuple[Integers, Integers, Integers]

@@ -25,8 +25,8 @@ from slackwater.planning.push_pull.label_one import Window, attributes, label, w
 from slackwater.planning.push_pull.region_map import RegionMap
 from slackwater.processing.base import Changes
 from slackwater.processing.regions import inside
+from slackwater.server.group_commit import Target
 from slackwater.server.planners.base import Planner
-from slackwater.server.writing import Target
 from slackwater.sessions.cache_queries import Questions, relabelled
 from slackwater.sessions.query_registry import Kept
 from slackwater.sessions.wire import projected

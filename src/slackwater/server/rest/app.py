@@ -17,13 +17,13 @@ from starlette.routing import Route, WebSocketRoute
 from slackwater.core.errors import SlackwaterError
 from slackwater.evaluator import Evaluator
 from slackwater.server.access import Caller, caller
+from slackwater.server.group_commit import Busy
 from slackwater.server.live import Live
 from slackwater.server.node import Node
 from slackwater.server.rest.errors import answer, problem
 from slackwater.server.rest.openapi import document
 from slackwater.server.rest.operation import JSON, Call, Operation, Service, wrong
 from slackwater.server.rest.routes import OPERATIONS
-from slackwater.server.writing import Busy
 
 _report = logging.getLogger("slackwater.server")
 

@@ -18,7 +18,7 @@ from slackwater.core.errors import (
     StoreError,
 )
 from slackwater.evaluator import TooLarge, TooSlow
-from slackwater.server.writing import Busy
+from slackwater.server.group_commit import Busy
 
 Headers: TypeAlias = dict[str, str]
 

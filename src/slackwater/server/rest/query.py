@@ -13,13 +13,13 @@ from slackwater.core.query import OneShot
 from slackwater.core.statement import Catalogued, Explain, Select, Show, Statement, Subscribe
 from slackwater.core.types import Position
 from slackwater.evaluator import plain_rows
+from slackwater.server.group_commit import Busy
 from slackwater.server.rest.bodies import AnswerColumn, Explanation, QueryAnswer, Question, Subscription
 from slackwater.server.rest.bodies import Statement as StatementBody
 from slackwater.server.rest.errors import Refusal
-from slackwater.server.rest.listing import described, subscribed
 from slackwater.server.rest.operation import ARROW, JSON, Call, Operation, answered
+from slackwater.server.rest.subscription_view import described, subscribed
 from slackwater.server.store import Scope
-from slackwater.server.writing import Busy
 from slackwater.sql import Catalog, ExplainTree, bind, explain, parse
 
 AS_OF_HEADER = "slackwater-as-of"

@@ -12,14 +12,14 @@ from slackwater.core.types import Position
 from slackwater.hosting.step import Registration
 from slackwater.kinds.registry import plain_query
 from slackwater.log import Registered, Unregistered
+from slackwater.server.group_commit import Target
 from slackwater.server.planners.network.service import NetworkPlanner
 from slackwater.server.planners.network.state import Seen as Report
 from slackwater.server.rest.bodies import Changed, Explanation, Seen, Statement, Subscription, Subscriptions, Taken
 from slackwater.server.rest.errors import Refusal
-from slackwater.server.rest.listing import described, subscribed
 from slackwater.server.rest.operation import JSON, Call, Operation, Parameter, answered, missing, wrong
+from slackwater.server.rest.subscription_view import described, subscribed
 from slackwater.server.store import Scope
-from slackwater.server.writing import Target
 
 _MOST_LISTED = 1_000
 WHICH = Parameter(

@@ -11,6 +11,7 @@ from slackwater.core.statement import CreateTable
 from slackwater.core.types import Position
 from slackwater.kinds.registry import kind_of
 from slackwater.log import TableDefined, TableDropped
+from slackwater.server.group_commit import Target
 from slackwater.server.rest.bodies import Changed, ColumnBody, Statement, TableAnswer, TableBody, Tables
 from slackwater.server.rest.errors import Refusal
 from slackwater.server.rest.operation import (
@@ -24,7 +25,6 @@ from slackwater.server.rest.operation import (
     wrong,
 )
 from slackwater.server.store import Scope
-from slackwater.server.writing import Target
 from slackwater.sql import Catalog, bind, parse
 
 TABLE = Parameter("table", "The table's name.", {"type": "string", "minLength": 1, "maxLength": LONGEST_NAME}, True)

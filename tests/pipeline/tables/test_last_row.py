@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from slackwater.core import Column, DataType, Instant, Origin, TableSchema, Update
 from slackwater.core.arrow import from_batch, to_batch
-from slackwater.pipeline.tables.ranking import bucket_numbers, last_rows
+from slackwater.pipeline.tables.last_row import bucket_numbers, last_rows
 
 KEYS: dict[DataType, st.SearchStrategy[bool | int | float | str]] = {
     DataType.TEXT: st.sampled_from(["", "a", "b", "é", "\U0001f600", "\uffff"]),

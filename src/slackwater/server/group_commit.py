@@ -18,7 +18,7 @@ from slackwater.core.errors import LogError, SlackwaterError
 from slackwater.core.types import Position
 from slackwater.intake import Intake
 from slackwater.log import Log
-from slackwater.server.gathering import GatheringLog
+from slackwater.server.uncommitted_log import UncommittedLog
 
 Result = TypeVar("Result")
 _report = logging.getLogger("slackwater.server")
@@ -40,7 +40,7 @@ class Target:
     """What a change may use: both see the changes before it as done."""
 
     intake: Intake
-    log: GatheringLog
+    log: UncommittedLog
 
 
 Change: TypeAlias = Callable[[Target], Result]
@@ -79,7 +79,7 @@ class WriteQueue:
         self.changes = 0
 
     def _open(self) -> Target:
-        gathering = GatheringLog(self._log)
+        gathering = UncommittedLog(self._log)
         return Target(Intake(gathering, self._clock, memory=self._memory), gathering)
 
     @property

@@ -1,8 +1,8 @@
-"""A log that gathers: what many requests append becomes one append, with one flush to the disk.
+"""The log overlay of group commit: records that are appended but not durable yet, as if they were in the log.
 
-Requests run one after the other against this log, each as if the records before it were written already, so the
-second of two that create the same table is refused though nothing is on the disk yet. `flush` then writes all of
-them at once; only after it may anybody be told that it is done. If it fails, everything gathered is forgotten.
+Requests run one after the other against this overlay, and each sees the records before it. The second of two requests
+that create the same table is refused, though nothing is on the disk yet. `flush` writes all records with one append;
+only after it may a caller be answered. If the append fails, all uncommitted records are forgotten.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ from slackwater.log.base import check_range, cut
 from slackwater.log.records import encode
 
 
-class GatheringLog:
+class UncommittedLog:
     """A `Log` in front of another one, for one thread."""
 
     def __init__(self, log: Log) -> None:
