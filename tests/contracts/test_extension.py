@@ -20,7 +20,7 @@ from slackwater.deployment.feed import Feed
 from slackwater.deployment.process import ServerProcess
 from slackwater.extensions import extended
 from slackwater.hosting.engine import QueryEngine
-from slackwater.hosting.publication_log import SaidReader
+from slackwater.hosting.publication_log import PublicationReader
 from slackwater.kinds.registry import kind_of, plain_query, query_of
 from slackwater.log import Registered, TableDefined, Updates
 from slackwater.log.local import LocalLog
@@ -164,7 +164,7 @@ def test_on_real_spark(spark: "SparkSession", tmp_path: Path) -> None:
             while host.batch():
                 pass
         end = log.end
-    reader = SaidReader(tmp_path / "host")
+    reader = PublicationReader(tmp_path / "host")
     reader.catch_up()
     [number] = reader.replica.queries
     assert kind_of(reader.replica.queries[number]).name == "median"

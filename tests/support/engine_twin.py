@@ -5,8 +5,8 @@ from pathlib import Path
 
 from slackwater.core import HostKind, Position
 from slackwater.hosting.engine import QueryEngine
-from slackwater.hosting.publication import Publication, SaidStep
-from slackwater.hosting.publication_log import SaidWriter
+from slackwater.hosting.publication import Publication, PublishedStep
+from slackwater.hosting.publication_log import PublicationWriter
 from slackwater.hosting.step import Registration
 from slackwater.log import LocalLog
 
@@ -20,14 +20,14 @@ class Host:
 
     def __init__(self, server: Path, folder: Path) -> None:
         self._log = LocalLog(server / "log", read_only=True)
-        self._said = SaidWriter(folder)
+        self._said = PublicationWriter(folder)
         self._engine = QueryEngine(on_spark)
 
     def batch(self) -> int:
         start, end = self._engine.position, self._log.end
         if end > start:
             steps = [
-                SaidStep(step, tuple(self._engine.host.answer(one.number) for one, _ in step.registered))
+                PublishedStep(step, tuple(self._engine.host.answer(one.number) for one, _ in step.registered))
                 for step in self._engine.steps(self._log.read(start, end))
             ]
             self._said.say(Publication(self._said.generation, start, Position(end), tuple(steps)))

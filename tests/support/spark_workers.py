@@ -10,7 +10,7 @@ from slackwater.core import (
 )
 from slackwater.hosting.engine import QueryEngine
 from slackwater.hosting.publication import Publication, as_bytes
-from slackwater.hosting.publication_log import SaidReader, read_said
+from slackwater.hosting.publication_log import PublicationReader, read_said
 from slackwater.hosting.replica import Replica
 from slackwater.hosting.step import Step
 from slackwater.kinds.registry import answer_table
@@ -139,7 +139,7 @@ def run(
                         spark.keep_snapshots()
                     spark.close()
                     spark = host()
-            reader = SaidReader(folder / "host")
+            reader = PublicationReader(folder / "host")
             reader.catch_up()
             compare(reader.replica, twin.engine)
         finally:

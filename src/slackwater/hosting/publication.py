@@ -27,7 +27,7 @@ FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SaidStep:
+class PublishedStep:
     """A step, and the answers of the queries that begin in it."""
 
     step: Step
@@ -41,7 +41,7 @@ class Publication:
     generation: int
     start: Position
     end: Position
-    steps: tuple[SaidStep, ...]
+    steps: tuple[PublishedStep, ...]
 
 
 class _PlainRows(msgspec.Struct, array_like=True):
@@ -79,12 +79,12 @@ class _PlainPublication(msgspec.Struct, array_like=True):
     steps: list[_PlainStep]
 
 
-def encode_steps(steps: Iterable[SaidStep]) -> bytes:
+def encode_steps(steps: Iterable[PublishedStep]) -> bytes:
     """Steps as bytes."""
     return _ENCODER.encode([_plain_step(one) for one in steps])
 
 
-def decode_steps(body: bytes) -> tuple[SaidStep, ...]:
+def decode_steps(body: bytes) -> tuple[PublishedStep, ...]:
     """The steps that such bytes were made of."""
     return tuple(_step(one) for one in msgspec.msgpack.decode(body, type=list[_PlainStep]))
 
@@ -107,7 +107,7 @@ def decode(body: bytes) -> Publication:
     return Publication(plain.generation, Position(plain.start), Position(plain.end), steps)
 
 
-def merged_steps(shards: Sequence[Sequence[SaidStep]]) -> tuple[SaidStep, ...]:
+def merged_steps(shards: Sequence[Sequence[PublishedStep]]) -> tuple[PublishedStep, ...]:
     """What several shards said of the same batch, as one host would have said it.
 
     All of them have cut the batch alike; tables are the same for all, queries are kept by one of them each. Of the
@@ -118,7 +118,7 @@ def merged_steps(shards: Sequence[Sequence[SaidStep]]) -> tuple[SaidStep, ...]:
     return tuple(_merged(some) for some in zip(*shards, strict=True))
 
 
-def _merged(some: Sequence[SaidStep]) -> SaidStep:
+def _merged(some: Sequence[PublishedStep]) -> PublishedStep:
     steps = [one.step for one in some]
     registered = sorted((pair for step in steps for pair in step.registered), key=lambda pair: pair[0].position)
     unregistered = sorted((one for step in steps for one in step.unregistered), key=lambda one: one.number)
@@ -127,7 +127,7 @@ def _merged(some: Sequence[SaidStep]) -> SaidStep:
     values = gathered(one.values for one in said)
     notifications = Notifications(steps[0].position, values, merged_rows([rows for one in said for rows in one.rows]))
     step = Step(notifications, steps[0].defined, tuple(registered), tuple(unregistered), steps[0].dropped)
-    return SaidStep(step, tuple(answers))
+    return PublishedStep(step, tuple(answers))
 
 
 def merged_rows(parts: Sequence[Rows]) -> tuple[Rows, ...]:
@@ -178,7 +178,7 @@ def _settled(said: Rows) -> Rows:
     return Rows(said.table, queries[kept], places, kinds[kept], said.rows.take(pa.array(needed)), said.slots[needed])
 
 
-def _plain_step(one: SaidStep) -> _PlainStep:
+def _plain_step(one: PublishedStep) -> _PlainStep:
     step, said = one.step, one.step.notifications
     values = None
     if said.values is not None:
@@ -195,7 +195,7 @@ def _plain_step(one: SaidStep) -> _PlainStep:
     )
 
 
-def _step(plain: _PlainStep) -> SaidStep:
+def _step(plain: _PlainStep) -> PublishedStep:
     values = None
     if plain.values is not None:
         queries, numbers, there = plain.values
@@ -212,7 +212,7 @@ def _step(plain: _PlainStep) -> SaidStep:
         tuple(_registration(one) for one in plain.unregistered),
         tuple(plain.dropped),
     )
-    return SaidStep(step, tuple(_answer(one) for one in plain.answers))
+    return PublishedStep(step, tuple(_answer(one) for one in plain.answers))
 
 
 def _plain_rows(rows: Rows) -> _PlainRows:

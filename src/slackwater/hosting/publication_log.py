@@ -68,7 +68,7 @@ def read_said(folder: Path, start: int) -> Publication | None:
     return decode(body)
 
 
-class SaidReader:
+class PublicationReader:
     """Follows what is said. `replica` is brought forward by whoever takes what `next` gives."""
 
     def __init__(self, folder: Path) -> None:
@@ -95,7 +95,7 @@ class SaidReader:
         return found
 
 
-class SaidWriter:
+class PublicationWriter:
     """The one host that may say something; made by taking the folder's lock, under a new generation."""
 
     def __init__(self, folder: Path) -> None:
@@ -106,7 +106,7 @@ class SaidWriter:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self.generation = int((_read(folder / "generation") or b"0").decode()) + 1
             write_whole(folder / "generation", str(self.generation).encode())
-            reader = SaidReader(folder)
+            reader = PublicationReader(folder)
             reader.catch_up()
             self.replica = reader.replica
             beyond = [start for start in said_starts(folder) if start >= self.replica.position]

@@ -15,7 +15,7 @@ from slackwater.core.query import AnswerShape, StandingQuery
 from slackwater.core.schema import TableSchema
 from slackwater.core.schema_codec import plain_schema, schema_of
 from slackwater.core.types import Key, Position, Row
-from slackwater.hosting.publication import Publication, SaidStep
+from slackwater.hosting.publication import Publication, PublishedStep
 from slackwater.hosting.registrations import Registrations
 from slackwater.hosting.step import Registration
 from slackwater.kinds.registry import answer_schema, answer_table
@@ -78,7 +78,7 @@ class Replica:
             )
         self.generation = publication.generation
 
-    def step(self, said: SaidStep) -> None:
+    def step(self, said: PublishedStep) -> None:
         """Take one step in."""
         step = said.step
         for table in step.defined:

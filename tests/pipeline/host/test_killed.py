@@ -11,7 +11,7 @@ import slackwater
 from slackwater.client.live.subscription import Subscription
 from slackwater.core.types import Position
 from slackwater.deployment.process import ServerProcess
-from slackwater.hosting.publication_log import SaidReader
+from slackwater.hosting.publication_log import PublicationReader
 from slackwater.log import LocalLog, Updates
 from tests.support.spark_processes import HostProcess, kill_executor
 
@@ -114,7 +114,7 @@ async def killed(tmp_path: Path, master: str, kills: int, kill: Callable[[HostPr
         await asyncio.to_thread(host.stop)
         await asyncio.to_thread(server.stop)
     assert "Traceback" not in server.report()
-    reader = SaidReader(folder)
+    reader = PublicationReader(folder)
     reader.catch_up()
     with LocalLog(tmp_path / "server" / "log", read_only=True) as log:
         assert reader.replica.position <= log.end

@@ -21,7 +21,7 @@ from slackwater.core import (
 from slackwater.core.arrow import to_batch
 from slackwater.core.errors import StoreError
 from slackwater.hosting.engine import QueryEngine
-from slackwater.hosting.publication_log import SaidReader, said_starts
+from slackwater.hosting.publication_log import PublicationReader, said_starts
 from slackwater.kinds.registry import plain_query
 from slackwater.log import LocalLog, Log, Record, Registered, TableDefined, Updates
 from slackwater.log.jetstream import JetStreamLog
@@ -64,7 +64,7 @@ def test_other_cuts_end_within_every_bound(seed: int, tmp_path: Path) -> None:
         fresh = QueryEngine(everything)
         for _ in fresh.steps(log.read(Position(0))):
             pass
-        reader = SaidReader(tmp_path / "host")
+        reader = PublicationReader(tmp_path / "host")
         reader.catch_up()
         assert {*reader.replica.registrations} == {*fresh.registrations}
         for number in fresh.registrations:
@@ -108,7 +108,7 @@ def exact(host: SparkHost, log: Log) -> None:
     truth = QueryEngine(everything)
     for _ in truth.steps(log.read(Position(0))):
         pass
-    reader = SaidReader(host._folder)
+    reader = PublicationReader(host._folder)
     reader.catch_up()
     for number in truth.registrations:
         query = truth.query(number)

@@ -22,7 +22,7 @@ from slackwater.core import (
     Update,
 )
 from slackwater.core.arrow import to_batch
-from slackwater.hosting.publication import SaidStep
+from slackwater.hosting.publication import PublishedStep
 from slackwater.hosting.replica import Replica
 from slackwater.hosting.step import Registration, Step
 from slackwater.kinds.join.schema import joined_schema
@@ -54,7 +54,7 @@ class World:
         self.queries: dict[int, Join] = {}
         self.heard: dict[int, dict[Pair, Row]] = {}
         self.host.define(UNIT, Position(1))
-        self.replica.step(SaidStep(Step(Notifications(Position(1)), (UNIT,))))
+        self.replica.step(PublishedStep(Step(Notifications(Position(1)), (UNIT,))))
 
     def step(self) -> None:
         pick = self.random.random()
@@ -99,7 +99,7 @@ class World:
             twin.restore(self.host.snapshot())
             self.host = twin
         said = self.host.apply("unit", to_batch(self.schema, updates), Position(self.position))
-        self.replica.step(SaidStep(Step(said)))
+        self.replica.step(PublishedStep(Step(said)))
         for part in said.rows:
             rows = python_rows(part.rows)
             facts = list(zip(part.queries.tolist(), part.places.tolist(), part.kinds.tolist(), strict=True))
@@ -127,13 +127,13 @@ class World:
         self.heard[number] = {self.key(row): row for row in python_rows(answer.rows)}
         one = Registration(number, "p", None, str(number), Position(self.position))
         step = Step(Notifications(Position(self.position)), registered=((one, query),))
-        self.replica.step(SaidStep(step, (answer,)))
+        self.replica.step(PublishedStep(step, (answer,)))
 
     def unregister(self, number: int) -> None:
         if self.queries.pop(number, None) is not None:
             self.host.unregister(number, Position(self.position))
             one = Registration(number, "p", None, str(number), Position(self.position))
-            self.replica.step(SaidStep(Step(Notifications(Position(self.position)), unregistered=(one,))))
+            self.replica.step(PublishedStep(Step(Notifications(Position(self.position)), unregistered=(one,))))
             del self.heard[number]
 
     def widen(self) -> None:
@@ -141,7 +141,7 @@ class World:
         self.schema = self.schema.with_column(Column(f"more{len(self.schema.columns)}", DataType.TEXT))
         self.joined = joined_schema(self.schema, self.schema)
         self.host.define(self.schema, Position(self.position))
-        self.replica.step(SaidStep(Step(Notifications(Position(self.position)), (self.schema,))))
+        self.replica.step(PublishedStep(Step(Notifications(Position(self.position)), (self.schema,))))
         self.rows = {number: (*row, None) for number, row in self.rows.items()}
         # All columns are to be compared: whoever does not show the new one would not be told of it.
         for number in list(self.queries):
@@ -197,7 +197,7 @@ def test_a_replica_widens_both_halves() -> None:
         world.step()
     wider = world.schema.with_column(Column("last", DataType.TEXT))
     world.host.define(wider, Position(world.position + 1))
-    world.replica.step(SaidStep(Step(Notifications(Position(world.position + 1)), (wider,))))
+    world.replica.step(PublishedStep(Step(Notifications(Position(world.position + 1)), (wider,))))
     for number in world.queries:
         ours, theirs = world.host.answer(number).rows, world.replica.answer(number).rows
         assert ours is not None

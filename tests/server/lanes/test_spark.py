@@ -11,8 +11,8 @@ import slackwater
 from slackwater.client.failures import Refused
 from slackwater.core import HostKind, Placement, Position
 from slackwater.deployment.process import ServerProcess
-from slackwater.hosting.publication import Publication, SaidStep
-from slackwater.hosting.publication_log import SaidWriter
+from slackwater.hosting.publication import Publication, PublishedStep
+from slackwater.hosting.publication_log import PublicationWriter
 from slackwater.hosting.step import Step
 from slackwater.processing.base import Notifications
 from slackwater.server.lanes.spark import SparkLane
@@ -141,10 +141,10 @@ async def test_a_lane_that_missed_too_much_begins_again(tmp_path: Path) -> None:
     routing = Routing(NodeEngine(), Placement(), frozenset(HostKind))
     lane = SparkLane(tmp_path, "n", 1, Rules(host=HostKind.SPARK), routing, lambda append: None, lambda: 40)
     lane.start()
-    with SaidWriter(tmp_path) as writer:
+    with PublicationWriter(tmp_path) as writer:
         for start in range(0, 40, 10):
             end = Position(start + 10)
-            step = SaidStep(Step(Notifications(end)))
+            step = PublishedStep(Step(Notifications(end)))
             writer.say(Publication(writer.generation, Position(start), end, (step,)))
             writer.keep_answers()
             writer.forget_before(start + 10)

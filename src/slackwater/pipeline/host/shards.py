@@ -28,7 +28,7 @@ from slackwater import extensions
 from slackwater.core.errors import SlackwaterError, StoreError
 from slackwater.core.types import Position
 from slackwater.hosting.engine import QueryEngine
-from slackwater.hosting.publication import SaidStep, encode_steps
+from slackwater.hosting.publication import PublishedStep, encode_steps
 from slackwater.hosting.publication_log import said_starts
 from slackwater.hosting.snapshots import Snapshot, SnapshotFolder
 from slackwater.hosting.step import Registration, Step
@@ -142,7 +142,7 @@ class Shard:
         begun = task.start if engine is None else int(engine.position)
         if engine is not None:
             self._catch_up(engine, task)
-        empty = encode_steps([SaidStep(Step(Notifications(Position(task.start))))])
+        empty = encode_steps([PublishedStep(Step(Notifications(Position(task.start))))])
         count = 0 if engine is None else len(engine.host.queries)
         return ShardReport(self._number, empty, 0.0, 0, task.start - begun, False, 0.0, os.getpid(), count, {})
 
@@ -242,7 +242,7 @@ class Shard:
             for _ in self._steps(engine, task, start, end):
                 pass
 
-    def _shared(self, engine: QueryEngine, sharding: Sharding) -> SaidStep:
+    def _shared(self, engine: QueryEngine, sharding: Sharding) -> PublishedStep:
         """Take on the queries that a sharding gives to this shard, and say what their values are."""
         answers = (
             []
@@ -250,12 +250,12 @@ class Shard:
             else engine.share(sharding.keeps(self._number), sharding.part(self._number))
         )
         self._epoch = sharding.epoch
-        return SaidStep(Step(Notifications(engine.position, as_values(answers))))
+        return PublishedStep(Step(Notifications(engine.position, as_values(answers))))
 
-    def _steps(self, engine: QueryEngine, task: ShardTask, start: int, end: int) -> Iterator[SaidStep]:
+    def _steps(self, engine: QueryEngine, task: ShardTask, start: int, end: int) -> Iterator[PublishedStep]:
         for step in engine.steps(opened(task.log).read(Position(start), Position(end))):
             answers = tuple(engine.host.answer(one.number) for one, _ in step.registered)
-            yield SaidStep(step, answers)
+            yield PublishedStep(step, answers)
 
     # ---- around it
 

@@ -23,8 +23,8 @@ from typing import Protocol, Self
 
 from slackwater.core.errors import PositionGone, SlackwaterError, StoreError
 from slackwater.core.types import Position
-from slackwater.hosting.publication import Publication, SaidStep, decode_steps, merged_steps
-from slackwater.hosting.publication_log import Cut, SaidWriter
+from slackwater.hosting.publication import Publication, PublishedStep, decode_steps, merged_steps
+from slackwater.hosting.publication_log import Cut, PublicationWriter
 from slackwater.hosting.step import Step
 from slackwater.log.address import on_a_bus, shown
 from slackwater.pipeline.host.join_cuts import Spreading, recut
@@ -112,7 +112,7 @@ class SparkHost:
         self._max_rows, self._snapshot_rows = max_rows, snapshot_rows
         self._spreading = spreading
         self._progress = progress
-        self._said = SaidWriter(self._folder)
+        self._said = PublicationWriter(self._folder)
         try:
             self._check_log()
             self._shardings = Shardings(self._folder)
@@ -260,10 +260,10 @@ class SparkHost:
                 time.sleep(0.1 * 2**attempt)
         raise AssertionError("unreachable")
 
-    def _steps(self, reports: list[ShardReport]) -> tuple[SaidStep, ...]:
+    def _steps(self, reports: list[ShardReport]) -> tuple[PublishedStep, ...]:
         first, *rest = merged_steps([decode_steps(one.steps) for one in reports])
         news = self._news(first.step.notifications)
-        return tuple(rest) if news is None else (SaidStep(Step(news)), *rest)
+        return tuple(rest) if news is None else (PublishedStep(Step(news)), *rest)
 
     def _news(self, said: Notifications) -> Notifications | None:
         """What a shard says of queries that it was given, without what is known already."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from slackwater.core.errors import PositionGone, SlackwaterError
 from slackwater.core.hosts import HostKind
-from slackwater.hosting.publication_log import SaidReader
+from slackwater.hosting.publication_log import PublicationReader
 from slackwater.processing.base import Notifications
 from slackwater.server.lanes.base import Lane
 from slackwater.server.lanes.views import ReplicaView, Routing
@@ -53,7 +53,7 @@ class SparkLane(Lane):
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._who = (name, generation)
-        self._reader = SaidReader(folder)
+        self._reader = PublicationReader(folder)
         self._reader.catch_up()
         self._rules = rules
         self._reached = reached
@@ -116,7 +116,7 @@ class SparkLane(Lane):
     def _begin_again(self) -> None:
         """What was said has gone on without us: begin where the answers are now. Clients come back and are told all."""
         self.sessions.farewell_to_all("what Spark has said was missed here; come again")
-        self._reader = SaidReader(self._folder)
+        self._reader = PublicationReader(self._folder)
         self._reader.catch_up()
         self.engine.replica = self._reader.replica
         self.sessions.state = self._state()
