@@ -7,7 +7,7 @@ from typing import Any
 
 from slackwater.dissemination.encoding import encode
 from slackwater.dissemination.messages import FromClient
-from slackwater.dissemination.transports.base import Closed, Connection, Heard, Limits
+from slackwater.dissemination.transports.base import Closed, Connection, Heard, TransportLimits
 from slackwater.dissemination.transports.nats import NatsTransport
 from slackwater.dissemination.transports.nats_channels import NatsChannels, NatsMembership
 from tests.support.nats_server import NatsServer
@@ -15,7 +15,7 @@ from tests.support.nats_server import NatsServer
 MEMBERS = 1_000
 MESSAGES, MESSAGES_A_SECOND = 100, 5
 PAIRS, CARRIED = 200, 200_000
-_LIMITS = Limits(message=64 << 20, unsent=64 << 20, grace=0.0)
+_LIMITS = TransportLimits(message=64 << 20, unsent=64 << 20, grace=0.0)
 
 
 class BusSocket:
@@ -79,7 +79,7 @@ async def carried(bus: NatsServer) -> dict[str, Any]:
 
 async def multicast(bus: NatsServer) -> dict[str, Any]:
     """One message to a thousand members, each with a connection to the NATS server of its own."""
-    limits, delays, wrong = Limits(), [], 0
+    limits, delays, wrong = TransportLimits(), [], 0
     async with NatsChannels(bus.url, name="publisher").open("prices", limits) as publisher:
         members: list[NatsMembership] = []
         for start in range(0, MEMBERS, 50):

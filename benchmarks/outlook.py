@@ -16,7 +16,7 @@ from experiments.pulling.traces import trace
 from experiments.pulling.workload import bounded
 from slackwater.core.bound import Bound
 from slackwater.planning.pulling import PullQuery, Uncertainty, drive, run_uncertainty
-from slackwater.planning.pulling.history_sampling import Memory, Motion, past_of, unknown
+from slackwater.planning.pulling.history_sampling import ItemHistory, Motion, past_of, unknown
 from slackwater.planning.pulling.item_prior import Habit, habits_of
 from slackwater.planning.pulling.trial import first_price, look_ahead
 from slackwater.planning.pulling.warm_start import begin
@@ -60,7 +60,7 @@ def begun(values: Floats) -> dict[str, Any]:
                 scheduler.register(str(number), query)
                 if label == "models and prices":
                     motions = [known[item] for item in query.items]
-                    memories = [Memory(str(k), (), None, Motion.of_habit(m)) for k, m in enumerate(motions) if m]
+                    memories = [ItemHistory(str(k), (), None, Motion.of_habit(m)) for k, m in enumerate(motions) if m]
                     price = first_price(alone(query), past_of(memories, np.random.default_rng(1)))
                     scheduler.raise_price(str(number), price)
             found = drive(scheduler, queries, after)
@@ -89,7 +89,7 @@ def foretold(values: Floats) -> dict[str, Any]:
     next_: list[float] = []
     for query in bounded(drawn[STANDING:], before, 2.0, 0.98):
         memories = [
-            Memory(str(item), pulls[item], Motion.of_model(scheduler.models[item]) if pulls[item] else None)
+            ItemHistory(str(item), pulls[item], Motion.of_model(scheduler.models[item]) if pulls[item] else None)
             for item in query.items
         ]
         if unknown(memories) is not None:
@@ -116,7 +116,7 @@ def cost() -> dict[str, Any]:
     """Processor seconds of an explanation, and of a first price, by the items of the query."""
     told: dict[str, Any] = {}
     for items in (2, 8, 40, 200):
-        memories = [Memory(str(item), (), None, Motion(1.0, 1.0, 0.0, 0.0)) for item in range(items)]
+        memories = [ItemHistory(str(item), (), None, Motion(1.0, 1.0, 0.0, 0.0)) for item in range(items)]
         query = PullQuery.total(range(items), [1.0] * items, Bound(6.0 * items**0.5, 0.95))
         past = past_of(memories, np.random.default_rng(0))
         run_uncertainty([query], past.trace[:50])

@@ -28,7 +28,7 @@ from slackwater.log import LocalLog, Record, TableDefined, Updates
 from slackwater.pipeline.session import build_session
 from slackwater.pipeline.source import FORMAT, register
 from slackwater.pipeline.tables.snapshot import read_latest, snapshot
-from slackwater.pipeline.tables.stream import SETTLE_BATCHES, Progress, run_pipeline
+from slackwater.pipeline.tables.stream import SETTLE_BATCHES, BatchProgress, run_pipeline
 
 QUOTES = TableSchema(
     "quotes",
@@ -122,7 +122,7 @@ def large(session: SparkSession, folder: Path) -> dict[str, object]:
         rows = LARGE_ROWS // 20
         for nth in range(20 * (LARGE_BATCHES + 1)):
             log.append([quotes(nth * rows, rows)])
-    told: list[Progress] = []
+    told: list[BatchProgress] = []
     with run_pipeline(
         folder / "log", folder / "out", session, available_now=True, max_rows=LARGE_ROWS, progress=told.append
     ) as run:

@@ -16,7 +16,7 @@ from benchmarks import report
 from benchmarks.statistics import peak
 from experiments.push_pull.methods import costs
 from experiments.push_pull.workloads import clustered
-from slackwater.planning.push_pull.arrays import Ranges, on_a_line
+from slackwater.planning.push_pull.arrays import NumberRanges, on_a_line
 from slackwater.planning.push_pull.cut import exact_by_cut
 from slackwater.planning.push_pull.line import exact_on_a_line
 from slackwater.planning.push_pull.partition import equal_width, partition
@@ -28,8 +28,8 @@ def on_the_line(count: int, *, twin: bool) -> dict[str, Any]:
     middle, values = rng.uniform(0, 1e6, count), rng.uniform(0, 1e6, count)
     # Lengths so that a query touches twenty updates in the mean whatever the size.
     half = rng.exponential(10e6 / count, count)
-    ranges, ones = Ranges(middle - half, middle + half), np.ones(count)
-    exact_on_a_line(on_a_line(Ranges(middle[:9], middle[:9] + half[:9]), ones[:9], values[:9], ones[:9]))
+    ranges, ones = NumberRanges(middle - half, middle + half), np.ones(count)
+    exact_on_a_line(on_a_line(NumberRanges(middle[:9], middle[:9] + half[:9]), ones[:9], values[:9], ones[:9]))
     sorting = solving = float("inf")
     before = peak()
     cost = 0.0

@@ -27,7 +27,7 @@ from slackwater.hosting.engine import QueryEngine
 from slackwater.kinds.registry import plain_query
 from slackwater.log import LocalLog, Record, Registered, TableDefined, Updates
 from slackwater.pipeline.host.executor_affinity import OnExecutors, wait_for_executors
-from slackwater.pipeline.host.spark_host import HOST_SETTINGS, Progress, SparkHost
+from slackwater.pipeline.host.spark_host import HOST_SETTINGS, HostProgress, SparkHost
 from slackwater.pipeline.session import build_session
 
 QUERIES = 100_000
@@ -67,7 +67,7 @@ def on_spark(executors: int) -> dict[str, Any]:
         world = prepare(folder)
         master = f"local-cluster[{executors},1,1024]"
         session = build_session(master, extra=HOST_SETTINGS)
-        seen: list[Progress] = []
+        seen: list[HostProgress] = []
         figures: dict[str, Any] = {}
         try:
             wait_for_executors(session.sparkContext, master)
@@ -101,7 +101,7 @@ def on_spark(executors: int) -> dict[str, Any]:
     return figures
 
 
-def told(seen: list[Progress]) -> dict[str, Any]:
+def told(seen: list[HostProgress]) -> dict[str, Any]:
     """What the batches were, together."""
     own, caught_up = sum(one.own_rows for one in seen), sum(one.caught_up_rows for one in seen)
     return {

@@ -35,7 +35,7 @@ from slackwater.log import LocalLog, Record, Registered, TableDefined, Updates
 from slackwater.pipeline.host.executor_affinity import OnExecutors, wait_for_executors
 from slackwater.pipeline.host.join_cuts import BY_QUERY, Spreading
 from slackwater.pipeline.host.shards import Shard, ShardReport, ShardTask
-from slackwater.pipeline.host.spark_host import HOST_SETTINGS, Progress, Runner, SparkHost
+from slackwater.pipeline.host.spark_host import HOST_SETTINGS, HostProgress, ShardRunner, SparkHost
 from slackwater.pipeline.session import build_session
 from slackwater.processing.base import Floats, Integers
 
@@ -123,11 +123,11 @@ class InTurn:
 class Way:
     """A host that spreads joins in one way, with a log of its own: all ways are given the same rows."""
 
-    def __init__(self, kind: str, folder: Path, runner: Runner, spreading: Spreading) -> None:
+    def __init__(self, kind: str, folder: Path, runner: ShardRunner, spreading: Spreading) -> None:
         self._world = World(kind)
         self._log = LocalLog(folder / "log")
         self._log.append(self._world.beginning())
-        self.seen: list[Progress] = []
+        self.seen: list[HostProgress] = []
         where = (folder / "log", folder / "host")
         self._host = SparkHost(*where, runner, max_rows=65_536, spreading=spreading, progress=self.seen.append)
         while self._host.batch():
@@ -148,7 +148,7 @@ class Way:
         self._log.close()
 
 
-def measured(kind: str, ways: Mapping[str, tuple[Runner, Spreading]], sizes: dict[int, int]) -> dict[str, Any]:
+def measured(kind: str, ways: Mapping[str, tuple[ShardRunner, Spreading]], sizes: dict[int, int]) -> dict[str, Any]:
     """One kind of join, in several ways, batch by batch in turn: whatever else the machine does concerns all alike."""
     figures: dict[str, Any] = {name: {} for name in ways}
     with tempfile.TemporaryDirectory(prefix="slackwater-") as scratch, ExitStack() as stack:
@@ -169,7 +169,7 @@ def measured(kind: str, ways: Mapping[str, tuple[Runner, Spreading]], sizes: dic
     return figures
 
 
-def told(seen: list[Progress]) -> dict[str, Any]:
+def told(seen: list[HostProgress]) -> dict[str, Any]:
     """What the batches were, together."""
     rows = sum(one.rows for one in seen)
     # The middle batch: a snapshot, or whatever else held one up, counts for nothing.

@@ -16,12 +16,12 @@ from slackwater.aggregator.base import Item
 from slackwater.aggregator.engine import AggregatorEngine
 from slackwater.aggregator.mirrored_items import Holdings
 from slackwater.aggregator.upstream.state import UpstreamState, Write
-from slackwater.client.live.events import Certainty, Changed, Described, Ended, Event
+from slackwater.client.live.events import AnswerChanged, Certainty, Described, Event, SubscriptionEnded
 from slackwater.client.live.state import ClientState
 from slackwater.core.types import Instant
 from slackwater.core.update import Operation, Origin, Update
 from slackwater.dissemination.encoding import Encoding
-from slackwater.sessions.rules import Rules
+from slackwater.sessions.rules import SessionRules
 from slackwater.sessions.state import ServerState
 
 TICK = 100_000
@@ -37,7 +37,7 @@ class SimulatedAggregator(SimulatedNode):
         random: Random,
         network: Network,
         truth: Truth,
-        rules: Rules,
+        rules: SessionRules,
         state_class: type[ServerState],
         engine_class: type[AggregatorEngine],
         happened: Counter[str],
@@ -120,7 +120,9 @@ class SimulatedAggregator(SimulatedNode):
 
     # The upstream.
 
-    def heard(self, client: ClientState, told: Sequence[Changed | Described | Ended | Certainty]) -> None:
+    def heard(
+        self, client: ClientState, told: Sequence[AnswerChanged | Described | SubscriptionEnded | Certainty]
+    ) -> None:
         """What an event has told of the items."""
         assert self.upstream is not None
         self.upstream.heard(client, told)
@@ -192,9 +194,9 @@ class _Listening(Program):
 
     def __init__(self, program: Program) -> None:
         super().__init__(program.name, program.clock)
-        self.heard: list[Changed | Described | Ended | Certainty] = []
+        self.heard: list[AnswerChanged | Described | SubscriptionEnded | Certainty] = []
 
-    def told(self, instruction: Changed | Described | Ended | Certainty) -> None:
+    def told(self, instruction: AnswerChanged | Described | SubscriptionEnded | Certainty) -> None:
         super().told(instruction)
         self.heard.append(instruction)
 

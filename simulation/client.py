@@ -10,18 +10,18 @@ from simulation.invariants import Invariants, Program
 from simulation.network import Link, Network
 from simulation.node import SimulatedNode
 from slackwater.client.live.events import (
+    AnswerChanged,
     Answered,
     Certainty,
-    Changed,
+    ClockTick,
     Connect,
     Described,
-    Ended,
     Event,
     Lost,
+    MessageReceived,
     Opened,
-    Received,
-    Send,
-    Tick,
+    SendMessage,
+    SubscriptionEnded,
     Unanswerable,
     Unwanted,
     Wanted,
@@ -104,7 +104,7 @@ class SimulatedClient:
         message = decode_from_node(data, self.encoding)
         if isinstance(message, Frame) and link is self._link:
             self.program.frame_came = self.now
-        self.handle(Received(message))
+        self.handle(MessageReceived(message))
 
     def broken(self, link: Link) -> None:
         """A link is gone."""
@@ -165,7 +165,7 @@ class SimulatedClient:
         now = self.now
         for instruction in self.state.handle(event, now):
             match instruction:
-                case Send(message):
+                case SendMessage(message):
                     self._note(f"{self.name} → {self._node.name if self._node else '?'}", message)
                     self._send(encode(message, self.encoding))
                 case Connect(after, why):
@@ -173,7 +173,7 @@ class SimulatedClient:
                     self._drop()
                     self._attempt += 1
                     self._schedule.after(after, partial(self._connect, self._attempt))
-                case Changed() | Described() | Ended() | Certainty():
+                case AnswerChanged() | Described() | SubscriptionEnded() | Certainty():
                     self._note(self.name, instruction)
                     self._happened[type(instruction).__name__.lower()] += 1
                     self.program.told(instruction)
@@ -197,7 +197,7 @@ class SimulatedClient:
     def _woken(self, when: int) -> None:
         if self._wake == when:
             self._wake = None
-            self.handle(Tick())
+            self.handle(ClockTick())
 
     def _send(self, data: bytes) -> None:
         link, node = self._link, self._node

@@ -18,7 +18,7 @@ from simulation.clock import SkewedClock
 from simulation.node import SimulatedNode
 from simulation.truth import Truth
 from simulation.workload import bound
-from slackwater.client.live.events import Certainty, Changed, Described, Ended, Shown
+from slackwater.client.live.events import AnswerChanged, Certainty, Described, Shown, SubscriptionEnded
 from slackwater.client.live.replica import Held
 from slackwater.client.live.state import ClientState
 from slackwater.core.bound import EXACT
@@ -58,27 +58,27 @@ class Program:
             known.pop(ref, None)
         self.checked.pop(ref, None)
 
-    def told(self, instruction: Changed | Described | Ended | Certainty) -> None:
+    def told(self, instruction: AnswerChanged | Described | SubscriptionEnded | Certainty) -> None:
         """Take in what the client says."""
         ref = instruction.ref
         match instruction:
             case Described():
                 self.has_rows[ref] = bool(instruction.columns)
-            case Ended():
+            case SubscriptionEnded():
                 self.ended[ref] = instruction.why
             case Certainty():
                 if self.certain.get(ref, False) is instruction.certain:
                     raise Violation(f"{self.name} {ref}: told twice that it is certain or not")
                 self.certain[ref] = instruction.certain
-            case Changed() if self.has_rows[ref]:
+            case AnswerChanged() if self.has_rows[ref]:
                 self._rows_changed(instruction)
-            case Changed():
+            case AnswerChanged():
                 if ref in self.values and self.values[ref] == instruction.value:
                     raise Violation(f"{self.name} {ref}: told twice that the value is {instruction.value}")
                 self.values[ref] = instruction.value
         self.checked.pop(ref, None)
 
-    def _rows_changed(self, changed: Changed) -> None:
+    def _rows_changed(self, changed: AnswerChanged) -> None:
         ref = changed.ref
         if ref in self.rows and not (changed.upserts or changed.deletes):
             raise Violation(f"{self.name} {ref}: told of a change that changes nothing")

@@ -17,8 +17,8 @@ from slackwater.sessions.events import (
     Append,
     Blocked,
     Close,
-    Closed,
     Connected,
+    Disconnected,
     Event,
     Instruction,
     Principal,
@@ -27,7 +27,7 @@ from slackwater.sessions.events import (
     Tick,
     Writable,
 )
-from slackwater.sessions.rules import Rules
+from slackwater.sessions.rules import SessionRules
 from slackwater.sessions.state import ServerState
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class SimulatedNode:
         random: Random,
         network: Network,
         truth: Truth,
-        rules: Rules,
+        rules: SessionRules,
         state_class: type[ServerState],
         make_engine: Callable[[], NodeEngine],
         happened: Counter[str],
@@ -166,7 +166,7 @@ class SimulatedNode:
     def broken(self, link: Link) -> None:
         """A link is gone."""
         if self.links.pop(link.number, None) is not None and self.up:
-            self.handle(Closed(link.number))
+            self.handle(Disconnected(link.number))
 
     def block(self, duration: int) -> None:
         """One of the connections takes no more for a while."""

@@ -12,7 +12,7 @@ from simulation.network import Network
 from simulation.node import SimulatedNode
 from slackwater.client.live.events import Event, Shown, Unwanted
 from slackwater.client.live.state import ClientState
-from slackwater.client.planned.partial_sum import Adding, Ask, Drop, Part, Step, part_of
+from slackwater.client.planned.partial_sum import Adding, Step, SubscribePart, SumPart, UnsubscribePart, part_of
 from slackwater.dissemination.encoding import Encoding
 
 AGAIN = 300_000
@@ -68,7 +68,7 @@ class SimulatedSum:
         self.name = name
         self.sql = sql
         self.adding = adding()
-        self.parts: dict[int, tuple[Part, Face, int]] = {}
+        self.parts: dict[int, tuple[SumPart, Face, int]] = {}
         self.checked: Callable[[SimulatedSum], object] = lambda one: None
         self._about = (schedule, random, network)
         self._happened = happened
@@ -135,13 +135,13 @@ class SimulatedSum:
         for step in steps:
             self._note(self.name, step)
             match step:
-                case Ask(place, part):
+                case SubscribePart(place, part):
                     self._ask(place, part)
-                case Drop(place):
+                case UnsubscribePart(place):
                     _, face, ref = self.parts.pop(place)
                     face.end(ref)
 
-    def _ask(self, place: int, part: Part) -> None:
+    def _ask(self, place: int, part: SumPart) -> None:
         where = part.aggregator
         if where not in self._faces:
             self._faces[where] = self._face(f"{self.name}-{where or 'nodes'}", self._places[where])

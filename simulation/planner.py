@@ -17,10 +17,18 @@ from slackwater.core.query import Aggregate, StandingQuery
 from slackwater.hosting.step import Registration
 from slackwater.kinds.registry import plain_query
 from slackwater.log.records import Registered
-from slackwater.planning.aggregation.movement import Movement
+from slackwater.planning.aggregation.movement import MovementModel
 from slackwater.processing.base import Notifications
 from slackwater.server.lanes.network import PlanRows, PlanState, plan_rows
-from slackwater.server.planners.network.base import Heard, Instruction, LivePlan, NetworkRules, Replan, Resume, Suspend
+from slackwater.server.planners.network.base import (
+    AggregatorReport,
+    Instruction,
+    LivePlan,
+    NetworkRules,
+    Replan,
+    Resume,
+    Suspend,
+)
 from slackwater.server.planners.network.plannable import plannable
 from slackwater.server.planners.network.state import NetworkState
 from slackwater.sessions.events import (
@@ -31,7 +39,7 @@ from slackwater.sessions.events import (
     QueryRegistered,
     QueryUnregistered,
 )
-from slackwater.sessions.rules import Rules
+from slackwater.sessions.rules import SessionRules
 
 ASKED_EVERY = 200_000
 COLUMN = ("items", "price")
@@ -68,7 +76,7 @@ class SimulatedPlanner(SimulatedNode):
         random: Random,
         network: Network,
         truth: Truth,
-        rules: Rules,
+        rules: SessionRules,
         happened: Counter[str],
         note: Callable[[str, object], None],
         *,
@@ -85,7 +93,7 @@ class SimulatedPlanner(SimulatedNode):
     def start(self) -> None:
         """Begin a life: what was believed of the items is forgotten, and so are the plans."""
         self.planner = self._planner_class(
-            [one.name for one in self._aggregators], self._network_rules, Movement(), written
+            [one.name for one in self._aggregators], self._network_rules, MovementModel(), written
         )
         super().start()
         assert isinstance(self.state, PlanState)
@@ -116,12 +124,12 @@ class SimulatedPlanner(SimulatedNode):
             assert one.upstream is not None
             held = {COLUMN: {item.key: item.within for item in one.items}}
             counts = {kept.text: one.engine.notified[kept.number] for kept in one.engine.registrations.values()}
-            heard = Heard(one.generation, held, one.upstream.doubt, counts)
+            heard = AggregatorReport(one.generation, held, one.upstream.doubt, counts)
             self._schedule.after(self._network.delay(), lambda: self._heard(generation, one, heard))
         else:
             self._schedule.after(ASKED_EVERY, lambda: self._heard(generation, one, None))
 
-    def _heard(self, generation: int, one: SimulatedAggregator, heard: Heard | None) -> None:
+    def _heard(self, generation: int, one: SimulatedAggregator, heard: AggregatorReport | None) -> None:
         if not self.up or generation != self.generation:
             return
         if heard is None:

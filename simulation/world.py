@@ -17,11 +17,11 @@ from slackwater.core.query import AnswerShape
 from slackwater.dissemination.encoding import Encoding
 from slackwater.log.records import Registered, Unregistered
 from slackwater.sessions.engine import NodeEngine
-from slackwater.sessions.rules import Rules
+from slackwater.sessions.rules import SessionRules
 from slackwater.sessions.state import ServerState
 
 _SECOND = 1_000_000
-RULES = Rules(
+RULES = SessionRules(
     lease=1 * _SECOND,
     heartbeat=250_000,
     silence=3 * _SECOND,

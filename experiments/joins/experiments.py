@@ -11,13 +11,13 @@ import numpy as np
 
 from experiments.joins.mixes import Mix, four_kinds, retail
 from experiments.joins.workloads import BandWorkload, SelectWorkload
-from slackwater.processing.matching import JoinRows, JoinSide, Matcher, Shape
+from slackwater.processing.matching import JoinRows, JoinSide, Matcher, MatcherShape
 from slackwater.processing.matching.band_data_outer import BandDataOuter
 from slackwater.processing.matching.band_hotspot import BandHotspot
 from slackwater.processing.matching.band_merge import BandMerge
 from slackwater.processing.matching.band_query_outer import BandQueryOuter
 from slackwater.processing.matching.band_ssi import BandSSI
-from slackwater.processing.matching.costs import USUAL, Constants, Route
+from slackwater.processing.matching.costs import USUAL, Constants, MatchRoute
 from slackwater.processing.matching.select_first import SelectFirst
 from slackwater.processing.matching.select_hotspot import SelectHotspot
 from slackwater.processing.matching.select_join_first import SelectJoinFirst, SelectJoinFirstRows
@@ -30,14 +30,14 @@ ROWS = 100_000
 WANTED = 0.1
 """The share of the queries whose own range holds a row, as in the chapter."""
 
-BANDS: dict[str, Callable[[Shape], Matcher]] = {
+BANDS: dict[str, Callable[[MatcherShape], Matcher]] = {
     "BJ-SSI": BandSSI,
     "hotspots": BandHotspot,
     "BJ-MJ": BandMerge,
     "BJ-QOuter": BandQueryOuter,
     "BJ-DOuter": BandDataOuter,
 }
-SELECTS: dict[str, Callable[[Shape], Matcher]] = {
+SELECTS: dict[str, Callable[[MatcherShape], Matcher]] = {
     "SJ-SSI": SelectSSI,
     "hotspots": SelectHotspot,
     "SJ-SelectFirst": SelectFirst,
@@ -94,7 +94,7 @@ def against_groups(clock: Clock, groups: Sequence[int], queries: int) -> Iterato
 
 def _measured(
     kind: str,
-    made: dict[str, Callable[[Shape], Matcher]],
+    made: dict[str, Callable[[MatcherShape], Matcher]],
     workload: BandWorkload | SelectWorkload,
     clock: Clock,
     **about: int,
@@ -120,7 +120,7 @@ def routes(clock: Clock, folder: Path | None, *, queries: int, rows: int, arrivi
 
 
 def _routed(clock: Clock, mix: Mix, alpha: float) -> Iterator[Row]:
-    router = SelectRouter(Shape(band=False, left=1, right=1), alpha)
+    router = SelectRouter(MatcherShape(band=False, left=1, right=1), alpha)
     router.add(mix.queries)
     router.insert(JoinSide.RIGHT, mix.across)
     sample = [part(rows, 0, 500) for rows in mix.arriving.values()]
@@ -129,7 +129,7 @@ def _routed(clock: Clock, mix: Mix, alpha: float) -> Iterator[Row]:
         np.concatenate([rows.join for rows in sample]),
         np.concatenate([rows.attributes for rows in sample]),
     )
-    for route in Route:
+    for route in MatchRoute:
         # Compiled before anything is measured.
         router.constants = dict(only(route))
         router.match(JoinSide.LEFT, part(every, 0, 2))
@@ -137,7 +137,7 @@ def _routed(clock: Clock, mix: Mix, alpha: float) -> Iterator[Row]:
     fitted = dict(router.constants)
     for name, rows in mix.arriving.items():
         router.constants = fitted
-        router.routed = dict.fromkeys(Route, 0)
+        router.routed = dict.fromkeys(MatchRoute, 0)
         found = router.match(JoinSide.LEFT, rows).queries
         shares = router.shares
         started = clock()
@@ -145,7 +145,7 @@ def _routed(clock: Clock, mix: Mix, alpha: float) -> Iterator[Row]:
             router.routes(JoinSide.LEFT, rows)
         choosing = (clock() - started) / 20 / len(rows)
         speeds = {"router": throughput(router, rows, clock)}
-        for route in Route:
+        for route in MatchRoute:
             router.constants = dict(only(route))
             speeds[route.value] = throughput(router, rows, clock)
         best = max(speed for route, speed in speeds.items() if route != "router")
@@ -155,13 +155,13 @@ def _routed(clock: Clock, mix: Mix, alpha: float) -> Iterator[Row]:
                 "method": method,
                 "rows_a_second": round(speed, 2),
                 "over_the_best_fixed": round(speed / best, 3),
-                "share_of_rows": round(next((shares[r] for r in Route if r.value == method), 1.0), 3),
+                "share_of_rows": round(next((shares[r] for r in MatchRoute if r.value == method), 1.0), 3),
                 "affected_a_row": round(len(found) / len(rows), 1),
                 "choosing_microseconds_a_row": round(choosing * 1e6, 2),
                 "hot_share": round(router.trackers[0].hot_share, 3),
             }
 
 
-def only(route: Route) -> Constants:
+def only(route: MatchRoute) -> Constants:
     """Constants under which one route is always the cheapest."""
     return {each: tuple(0.0 if each is route else 1.0 for _ in terms) for each, terms in USUAL.items()}

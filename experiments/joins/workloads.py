@@ -12,7 +12,7 @@ import numpy as np
 from slackwater.kernels.stabbing_groups import greedy_groups
 from slackwater.processing.base import Floats, Integers
 from slackwater.processing.matching import BAND, SELECT, JoinRows, Joins, band_joins, select_joins
-from slackwater.processing.matching.histogram import Ranges
+from slackwater.processing.matching.histogram import ProbedRanges
 
 LENGTH = 1_000_000.0
 """The line on which join values lie."""
@@ -96,7 +96,7 @@ class SelectWorkload:
         return JoinRows(np.arange(count), keys, self._rng.uniform(0, self.domain, (count, 1)))
 
 
-def chapter_ranges(rng: np.random.Generator, count: int, middles: float, lengths: float) -> tuple[Ranges, int]:
+def chapter_ranges(rng: np.random.Generator, count: int, middles: float, lengths: float) -> tuple[ProbedRanges, int]:
     """Ranges in [0, 10 000] with normal midpoints about 5 000 and normal lengths about 1 000, and their groups."""
     middle, length = rng.normal(5000, middles, count), rng.normal(1000, lengths, count)
     while (length <= 0).any():
@@ -104,4 +104,4 @@ def chapter_ranges(rng: np.random.Generator, count: int, middles: float, lengths
     low, high = np.clip(middle - length / 2, 0, 10_000), np.clip(middle + length / 2, 0, 10_000)
     by = np.argsort(low)
     groups: Integers = np.empty(count, np.int64)
-    return Ranges(low, high, 0.0, 10_000.0), int(greedy_groups(low[by], high[by], groups))
+    return ProbedRanges(low, high, 0.0, 10_000.0), int(greedy_groups(low[by], high[by], groups))

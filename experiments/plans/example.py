@@ -17,8 +17,16 @@ from slackwater.core.query import Aggregate, AggregateFunction, Weight
 from slackwater.core.schema import Column, TableSchema
 from slackwater.core.statement import Subscribe
 from slackwater.core.types import DataType, Key
-from slackwater.planning.aggregation.movement import Movement
-from slackwater.server.planners.network.base import HERE, Heard, Instruction, LivePart, LivePlan, NetworkRules, Replan
+from slackwater.planning.aggregation.movement import MovementModel
+from slackwater.server.planners.network.base import (
+    HERE,
+    AggregatorReport,
+    Instruction,
+    LivePart,
+    LivePlan,
+    NetworkRules,
+    Replan,
+)
 from slackwater.server.planners.network.explain import explained
 from slackwater.server.planners.network.planner import Drafter
 from slackwater.server.planners.network.state import NetworkState
@@ -84,14 +92,14 @@ def run(seconds: int, seed: int = 1) -> NetworkState:
     """A planner after so many seconds, with windows of ten."""
     rules = NetworkRules(window=10 * _SECOND)
     catalog = Catalog((QUOTES,))
-    state = NetworkState(HELD, rules, Movement(), lambda part: to_sql(Subscribe(part), catalog))
+    state = NetworkState(HELD, rules, MovementModel(), lambda part: to_sql(Subscribe(part), catalog))
     market = Market(Random(seed))
     for second in range(seconds + 1):
         now = second * _SECOND
         todo: list[Instruction] = []
         for name, items in HELD.items():
             held = {COLUMN: _by_key(items)}
-            todo += state.heard(name, Heard(1, held, None, _counts(state, market, name)), now)
+            todo += state.heard(name, AggregatorReport(1, held, None, _counts(state, market, name)), now)
         state.counted(HERE, 1, _counts(state, market, HERE))
         if second == 0:
             state.registered(1, 0, SUM, now)
@@ -123,7 +131,7 @@ class Foretold:
 
 def foretold(seed: int) -> Foretold:
     """Plan, count for an hour, believe it, plan again, count again."""
-    drafter = Drafter(NetworkRules(), Movement(), str)
+    drafter = Drafter(NetworkRules(), MovementModel(), str)
     held = {name: _by_key(items) for name, items in HELD.items()}
     market = Market(Random(seed))
     first = drafter.plan(SUM, held)

@@ -22,7 +22,7 @@ from slackwater.planning.aggregation import (
     SumQuery,
 )
 from slackwater.planning.aggregation.cost_fit import (
-    Counted,
+    MeasuredSums,
     fit_factor,
     fit_scale_free,
     predicted,
@@ -44,7 +44,7 @@ class Accuracy:
 
 def counted(
     trace: Trace, dynamics: Dynamics, queries: Sequence[SumQuery], bounds: Sequence[float], pairs: CostModel
-) -> Counted:
+) -> MeasuredSums:
     """Each query as one sum at each bound."""
     rows = []
     for query in queries:
@@ -52,7 +52,7 @@ def counted(
         for bound in bounds:
             sent = sum_messages(trace, query.items, query.weights, bound) / trace.hours
             rows.append((raw[0], norm[0], bound, sent))
-    return Counted(*np.array(rows).T)
+    return MeasuredSums(*np.array(rows).T)
 
 
 def fitted(trace: Trace, queries: Sequence[SumQuery], bounds: Sequence[float]) -> dict[str, CostModel]:

@@ -41,7 +41,7 @@ SAVE_EVERY = 5_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Receipt:
+class IntakeReceipt:
     """What became of what was handed in, once it is durable; `position` is the end of the log then."""
 
     accepted: int
@@ -87,7 +87,7 @@ class Intake:
             return self._log.end
         return self._log.append([TableDefined(schema)])
 
-    def take(self, arrivals: Sequence[Arrival]) -> Receipt:
+    def take(self, arrivals: Sequence[Arrival]) -> IntakeReceipt:
         """Admit the arrivals and make the outcome durable, with one append for all of them."""
         self._catch_up()
         tables, now = self.tables, self._clock.now()
@@ -118,7 +118,7 @@ class Intake:
         self._remembered = position
         if position - self._saved >= SAVE_EVERY:
             self.save()
-        return Receipt(accepted, quarantined, repeats, position, given_up, tuple(ignored))
+        return IntakeReceipt(accepted, quarantined, repeats, position, given_up, tuple(ignored))
 
     def save(self) -> None:
         """Write the memory down, so that older parts of the log are not needed to know repeats."""

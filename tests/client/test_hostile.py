@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from slackwater.client import Change, Misunderstood, Refused
 from slackwater.client.address import address
 from slackwater.client.failures import of_answer
-from slackwater.client.live.connection import Session
+from slackwater.client.live.connection import LiveSession
 from slackwater.client.planned.service import Network
 from slackwater.client.rest import Rest
 from slackwater.core.errors import SlackwaterError, SqlError
@@ -33,7 +33,7 @@ from slackwater.dissemination.messages import (
 from slackwater.dissemination.messages import (
     Refused as RefusedFact,
 )
-from slackwater.dissemination.transports.base import Carried, Connection, Limits
+from slackwater.dissemination.transports.base import Carried, Connection, TransportLimits
 from slackwater.dissemination.transports.memory import MemoryConnection, MemoryTransport
 
 LIVE = "memory://live"
@@ -46,7 +46,7 @@ class Dial:
     def __init__(self, transport: MemoryTransport) -> None:
         self._transport = transport
 
-    async def dial(self, address: str, limits: Limits) -> MemoryConnection:
+    async def dial(self, address: str, limits: TransportLimits) -> MemoryConnection:
         return await self._transport.dial(LIVE, limits)
 
 
@@ -65,7 +65,7 @@ async def told(says: Says, seconds: float = 0.03) -> tuple[list[Change], Slackwa
                 connection.send(answer)
 
     async with transport.listen(node, address=LIVE):
-        session = Session([address("http://a")], Dial(transport), lambda: 0.5)
+        session = LiveSession([address("http://a")], Dial(transport), lambda: 0.5)
         subscription = session.subscribe("SUBSCRIBE SELECT 1")
         seen: list[Change] = []
         error: SlackwaterError | None = None
@@ -197,7 +197,7 @@ async def test_a_plan_that_cannot_be_is_asked_for_anew(nodes: object, kind: str)
     async with transport.listen(node.serve, address=LIVE):
         where, dial = [address("http://a")], Dial(transport)
         network = Network(where, (dial, dial), None, lambda *given: None)  # type: ignore[arg-type]
-        first = Session(where, dial, lambda: 0.5)
+        first = LiveSession(where, dial, lambda: 0.5)
         wanted = first.subscribe(SUM)
         network.adopt(wanted)
         async with asyncio.timeout(5):
@@ -222,7 +222,7 @@ async def test_the_plan_that_follows_one_that_cannot_be_is_taken_up() -> None:
     async with transport.listen(node.serve, address=LIVE):
         where, dial = [address("http://a")], Dial(transport)
         network = Network(where, (dial, dial), None, lambda *given: None)  # type: ignore[arg-type]
-        first = Session(where, dial, lambda: 0.5)
+        first = LiveSession(where, dial, lambda: 0.5)
         wanted = first.subscribe(SUM)
         network.adopt(wanted)
         shown = await wanted.wait_until(lambda shown: shown.certain, 5)

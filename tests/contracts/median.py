@@ -12,7 +12,7 @@ from sqlglot import exp
 from slackwater.core import EVERYTHING, EXACT, Bound, Column, DataType, Key, Position, Region, Scalar, TableSchema
 from slackwater.core.query import OfNumber, StandingQuery
 from slackwater.core.region_codec import plain_region, region_of
-from slackwater.kinds.base import Asked, TableKind, subscription
+from slackwater.kinds.base import TableKind, UnboundSubscription, subscription
 from slackwater.kinds.checks import check_region
 from slackwater.kinds.registry import plain_query, query_of
 from slackwater.processing import state
@@ -50,7 +50,7 @@ class MedianKind(TableKind[Median]):
         select = plain_select(tree)
         return select is not None and not any(table_joins(tree)) and isinstance(select.expressions[0], exp.Median)
 
-    def bind(self, asked: Asked) -> Median:
+    def bind(self, asked: UnboundSubscription) -> Median:
         refuse_other_parts(asked.select, {"expressions", "from_", "where"}, asked.text)
         table, names = from_table(asked.select, asked.catalog, asked.text)
         column = names.column(asked.select.expressions[0].this)

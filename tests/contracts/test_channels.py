@@ -14,18 +14,18 @@ from slackwater.dissemination.transports.base import (
     Ended,
     Heard,
     How,
-    Limits,
     Membership,
     MessageTooLarge,
     Missed,
     Publisher,
+    TransportLimits,
     Unreachable,
 )
 from slackwater.dissemination.transports.memory_channels import MemoryChannels, MemoryPublisher
 from slackwater.dissemination.transports.nats_channels import NatsChannels, NatsMembership, NatsPublisher
 from tests.support.nats_server import NatsServer
 
-LIMITS = Limits(message=1 << 18, hold_back=64 << 10, unsent=1 << 20, unread=8, grace=1.0)
+LIMITS = TransportLimits(message=1 << 18, hold_back=64 << 10, unsent=1 << 20, unread=8, grace=1.0)
 names = (f"channel-{number}" for number in itertools.count(1))
 PING = 0.4
 

@@ -20,10 +20,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 
 import slackwater.processing.matching
 from slackwater.core.errors import MatchingError
-from slackwater.processing.matching import JoinRows, Joins, JoinSide, Matcher, Shape, change
+from slackwater.processing.matching import JoinRows, Joins, JoinSide, Matcher, MatcherShape, change
 from slackwater.processing.matching.band_hotspot import BandHotspot
 from slackwater.processing.matching.band_ssi import BandSSI
-from slackwater.processing.matching.costs import USUAL, Constants, Route
+from slackwater.processing.matching.costs import USUAL, Constants, MatchRoute
 from slackwater.processing.matching.hotspots import HotspotTracker
 from slackwater.processing.matching.order import PackedOrder
 from slackwater.processing.matching.partition import LazyPartition
@@ -31,16 +31,16 @@ from slackwater.processing.matching.select_hotspot import SelectHotspot
 from slackwater.processing.matching.select_router import SelectRouter
 from slackwater.processing.matching.shard import Cuts, Sharded
 
-BANDS = [Shape(band=True), Shape(band=True, left=1), Shape(band=True, left=2, right=2)]
+BANDS = [MatcherShape(band=True), MatcherShape(band=True, left=1), MatcherShape(band=True, left=2, right=2)]
 SELECTS = [
-    Shape(band=False, left=1, right=1),
-    Shape(band=False, left=2, right=1),
-    Shape(band=False, left=2, right=3),
-    Shape(band=False),
-    Shape(band=False, right=1),
+    MatcherShape(band=False, left=1, right=1),
+    MatcherShape(band=False, left=2, right=1),
+    MatcherShape(band=False, left=2, right=3),
+    MatcherShape(band=False),
+    MatcherShape(band=False, right=1),
 ]
 
-Make = Callable[[Shape], Matcher]
+Make = Callable[[MatcherShape], Matcher]
 
 
 def discovered() -> Iterator[tuple[type[Any], tuple[bool, ...]]]:
@@ -54,7 +54,7 @@ def discovered() -> Iterator[tuple[type[Any], tuple[bool, ...]]]:
                 yield kind, getattr(kind, "SHAPES", (True, False))
 
 
-def only_by(only: Route) -> Constants:
+def only_by(only: MatchRoute) -> Constants:
     """Constants under which one route is always the cheapest."""
     return {route: tuple(0.0 if route is only else 1.0 for _ in terms) for route, terms in USUAL.items()}
 
@@ -62,14 +62,14 @@ def only_by(only: Route) -> Constants:
 def by_turns() -> Constants:
     """Constants under which what joins and what is selected decides, at the sizes of these histories."""
     return {
-        Route.JOIN_FIRST: (0.0, 0.1, 0.1),
-        Route.EACH_QUERY: (0.0, 0.1, 0.0),
-        Route.SELECT_FIRST: (0.0, 0.0, 0.5),
-        Route.HOTSPOT: (0.01, 0.3, 0.0, 0.0, 0.0, 0.0),
+        MatchRoute.JOIN_FIRST: (0.0, 0.1, 0.1),
+        MatchRoute.EACH_QUERY: (0.0, 0.1, 0.0),
+        MatchRoute.SELECT_FIRST: (0.0, 0.0, 0.5),
+        MatchRoute.HOTSPOT: (0.01, 0.3, 0.0, 0.0, 0.0, 0.0),
     }
 
 
-def routed(constants: Constants, shape: Shape) -> Matcher:
+def routed(constants: Constants, shape: MatcherShape) -> Matcher:
     return SelectRouter(shape, 0.3, constants)
 
 
@@ -79,7 +79,7 @@ VARIANTS: dict[str, tuple[Make, tuple[bool, ...]]] = {
     "BandHotspot half": (lambda shape: BandHotspot(shape, HotspotTracker(0.3)), (True,)),
     "BandHotspot one by one": (lambda shape: BandHotspot(shape, HotspotTracker(0.3), steps_a_search=0), (True,)),
     "SelectHotspot half": (lambda shape: SelectHotspot(shape, 0.3), (False,)),
-    **{f"SelectRouter {route.name}": (partial(routed, only_by(route)), (False,)) for route in Route},
+    **{f"SelectRouter {route.name}": (partial(routed, only_by(route)), (False,)) for route in MatchRoute},
     "Sharded in five": (lambda shape: Sharded(shape, Cuts(np.array([-3.0, 0.0, 0.0, 2.5]))), (True, False)),
     "SelectRouter by turns": (partial(routed, by_turns()), (False,)),
 }
@@ -96,7 +96,7 @@ CASES = [
 class Truth:
     """What there is, as plain tuples, and what follows from it."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: MatcherShape) -> None:
         self.shape = shape
         self.queries: dict[int, tuple[float, ...]] = {}
         self.rows: dict[JoinSide, dict[int, tuple[float, ...]]] = {JoinSide.LEFT: {}, JoinSide.RIGHT: {}}
@@ -113,12 +113,12 @@ class Truth:
         return sorted(found)
 
 
-def as_rows(shape: Shape, side: JoinSide, ids: list[int], rows: list[tuple[float, ...]]) -> JoinRows:
+def as_rows(shape: MatcherShape, side: JoinSide, ids: list[int], rows: list[tuple[float, ...]]) -> JoinRows:
     table = np.array(rows, float).reshape(len(rows), 1 + shape.attributes(side))
     return JoinRows(np.array(ids, np.int64), table[:, 0].copy(), table[:, 1:].copy())
 
 
-def as_joins(shape: Shape, queries: dict[int, tuple[float, ...]]) -> Joins:
+def as_joins(shape: MatcherShape, queries: dict[int, tuple[float, ...]]) -> Joins:
     table = np.array(list(queries.values()), float).reshape(len(queries), 2 * (1 + shape.left + shape.right))
     left, right = table[:, 2 : 2 + 2 * shape.left], table[:, 2 + 2 * shape.left :]
     return Joins(
@@ -148,7 +148,7 @@ def compare(matcher: Matcher, truth: Truth, side: JoinSide, rows: list[tuple[flo
 class World:
     """Random histories of rows and queries; a matcher goes along with the truth."""
 
-    def __init__(self, make: Make, shape: Shape, seed: int, grid: float) -> None:
+    def __init__(self, make: Make, shape: MatcherShape, seed: int, grid: float) -> None:
         self.rng = np.random.default_rng(seed)
         self.matcher, self.truth, self.shape = make(shape), Truth(shape), shape
         self.grid, self.next = grid, 0
@@ -228,14 +228,14 @@ class World:
 
 @pytest.mark.parametrize(("kind", "shape"), CASES)
 @pytest.mark.parametrize("grid", [1.0, 0.0])
-def test_history(kind: Make, shape: Shape, grid: float) -> None:
+def test_history(kind: Make, shape: MatcherShape, grid: float) -> None:
     world = World(kind, shape, seed=5, grid=grid)
     for _ in range(20):
         world.step()
 
 
 @pytest.mark.parametrize(("kind", "shape"), [case for case in CASES if case.values[1] in (BANDS[0], SELECTS[0])])
-def test_lists_of_many_blocks(kind: Make, shape: Shape, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lists_of_many_blocks(kind: Make, shape: MatcherShape, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small histories fit into a block or two; with blocks of three entries searches go through a directory."""
     made = PackedOrder.__init__
     monkeypatch.setattr(PackedOrder, "__init__", lambda self, width=0, room=256: made(self, width, 3))
@@ -249,7 +249,7 @@ def test_lists_of_many_blocks(kind: Make, shape: Shape, monkeypatch: pytest.Monk
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "shape"), CASES)
-def test_many_histories(kind: Make, shape: Shape) -> None:
+def test_many_histories(kind: Make, shape: MatcherShape) -> None:
     for seed in range(6):
         world = World(kind, shape, seed, grid=[0.0, 1.0, 0.1][seed % 3])
         for _ in range(60):
@@ -257,7 +257,7 @@ def test_many_histories(kind: Make, shape: Shape) -> None:
 
 
 @pytest.mark.parametrize(("kind", "shape"), [case for case in CASES if case.values[1] in (BANDS[0], SELECTS[0])])
-def test_state_machine(kind: Make, shape: Shape) -> None:
+def test_state_machine(kind: Make, shape: MatcherShape) -> None:
     """Hypothesis chooses what happens; a failure is shrunk to a short story."""
 
     class Story(RuleBasedStateMachine):
@@ -290,7 +290,7 @@ def test_state_machine(kind: Make, shape: Shape) -> None:
 
 
 @pytest.mark.parametrize(("kind", "shape"), CASES)
-def test_refusals_change_nothing(kind: Make, shape: Shape) -> None:
+def test_refusals_change_nothing(kind: Make, shape: MatcherShape) -> None:
     world = World(kind, shape, seed=2, grid=1.0)
     world.add_queries(5)
     world.change_rows(JoinSide.LEFT, 0, 0, 5)
@@ -325,7 +325,7 @@ def test_refusals_change_nothing(kind: Make, shape: Shape) -> None:
 
 
 @pytest.mark.parametrize(("kind", "shape"), CASES)
-def test_nothing_there(kind: Make, shape: Shape) -> None:
+def test_nothing_there(kind: Make, shape: MatcherShape) -> None:
     world = World(kind, shape, seed=3, grid=1.0)
     world.ask(2)
     world.add_queries(4)

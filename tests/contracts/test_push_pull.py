@@ -16,7 +16,7 @@ from slackwater.core.errors import PlanningError
 from slackwater.core.extent import Categories, Extent, Interval, Missing
 from slackwater.core.region import Box, Region, Side
 from slackwater.core.types import Scalar
-from slackwater.planning.push_pull.arrays import Ranges, on_a_line
+from slackwater.planning.push_pull.arrays import NumberRanges, on_a_line
 from slackwater.planning.push_pull.base import Labeller, Labelling, Moves, Queries, Workload
 from slackwater.planning.push_pull.cost_models import Constants, Linear, Messages, Pricing
 from slackwater.planning.push_pull.cut import exact_by_cut
@@ -195,7 +195,7 @@ def test_ten_thousand_workloads(model: str, axes: int, *, plain: bool) -> None:
 
 def worked_example() -> Workload:
     everywhere_open = np.ones(6, np.bool_)
-    ranges = Ranges(
+    ranges = NumberRanges(
         np.array([2.0, 2, 6, 6, 6, 14]), np.array([6.0, 14, 10, 10, 18, 18]), everywhere_open, everywhere_open
     )
     return on_a_line(ranges, np.ones(6), np.array([3.0, 4, 7, 11, 12, 15, 16]), np.ones(7))
@@ -216,7 +216,7 @@ def large(seed: int, queries: int, updates: int, *, model: str) -> Workload:
     rng = np.random.default_rng(seed)
     # Whole numbers, so that ends and updates meet often and openness decides.
     low = np.floor(rng.uniform(0, queries, queries))
-    ranges = Ranges(
+    ranges = NumberRanges(
         np.where(rng.random(queries) < 0.001, -np.inf, low),
         low + np.floor(rng.exponential(6, queries)),
         rng.random(queries) < 0.5,

@@ -29,8 +29,8 @@ from slackwater.dissemination.transports.base import (
     Ended,
     Handler,
     How,
-    Limits,
     MessageTooLarge,
+    TransportLimits,
     Unreachable,
 )
 from slackwater.dissemination.transports.memory import MemoryConnection, MemoryTransport
@@ -39,15 +39,15 @@ from slackwater.dissemination.transports.nats_connection import NatsConnection
 from slackwater.dissemination.transports.socket import WebSocketConnection
 from slackwater.dissemination.transports.websocket import WebSocketTransport
 
-LIMITS = Limits(message=1 << 20, hold_back=64 << 10, unsent=4 << 20, unread=8, grace=1.0)
+LIMITS = TransportLimits(message=1 << 20, hold_back=64 << 10, unsent=4 << 20, unread=8, grace=1.0)
 
 
 class World(Protocol):
     """A place where one transport is used."""
 
-    def listen(self, handler: Handler, limits: Limits) -> AbstractAsyncContextManager[str]: ...
+    def listen(self, handler: Handler, limits: TransportLimits) -> AbstractAsyncContextManager[str]: ...
 
-    async def dial(self, address: str, limits: Limits) -> Connection: ...
+    async def dial(self, address: str, limits: TransportLimits) -> Connection: ...
 
     def kill(self, connection: Connection) -> None:
         """What the other end sees when the process of this end is killed."""
@@ -63,11 +63,11 @@ class MemoryWorld:
         self.transport = MemoryTransport()
 
     @asynccontextmanager
-    async def listen(self, handler: Handler, limits: Limits) -> AsyncIterator[str]:
+    async def listen(self, handler: Handler, limits: TransportLimits) -> AsyncIterator[str]:
         async with self.transport.listen(handler, limits) as listener:
             yield listener.address
 
-    async def dial(self, address: str, limits: Limits) -> Connection:
+    async def dial(self, address: str, limits: TransportLimits) -> Connection:
         return await self.transport.dial(address, limits)
 
     def kill(self, connection: Connection) -> None:
@@ -83,11 +83,11 @@ class WebSocketWorld:
         self.transport = WebSocketTransport()
 
     @asynccontextmanager
-    async def listen(self, handler: Handler, limits: Limits) -> AsyncIterator[str]:
+    async def listen(self, handler: Handler, limits: TransportLimits) -> AsyncIterator[str]:
         async with self.transport.listen(handler, limits) as listener:
             yield listener.address
 
-    async def dial(self, address: str, limits: Limits) -> Connection:
+    async def dial(self, address: str, limits: TransportLimits) -> Connection:
         return await self.transport.dial(address, limits)
 
     def kill(self, connection: Connection) -> None:
@@ -110,7 +110,7 @@ class AsgiWorld(WebSocketWorld):
     """The listening side is a web server."""
 
     @asynccontextmanager
-    async def listen(self, handler: Handler, limits: Limits) -> AsyncIterator[str]:
+    async def listen(self, handler: Handler, limits: TransportLimits) -> AsyncIterator[str]:
         open_ones: set[Connection] = set()
 
         async def take(websocket: WebSocket) -> None:
@@ -159,12 +159,12 @@ class NatsWorld:
         self.dialling = NatsTransport(name="dialling", ping=0.5)
 
     @asynccontextmanager
-    async def listen(self, handler: Handler, limits: Limits) -> AsyncIterator[str]:
+    async def listen(self, handler: Handler, limits: TransportLimits) -> AsyncIterator[str]:
         address = f"{self.url}/world-{next(self.names)}"
         async with self.listening.listen(handler, limits, address) as listener:
             yield listener.address
 
-    async def dial(self, address: str, limits: Limits) -> Connection:
+    async def dial(self, address: str, limits: TransportLimits) -> Connection:
         return await self.dialling.dial(address, limits)
 
     def kill(self, connection: Connection) -> None:
@@ -213,7 +213,7 @@ class Hall:
 
 @asynccontextmanager
 async def connected(
-    world: World, here: Limits = LIMITS, there: Limits = LIMITS
+    world: World, here: TransportLimits = LIMITS, there: TransportLimits = LIMITS
 ) -> AsyncIterator[tuple[Connection, Connection]]:
     """Both ends of one connection: the dialler's and the listener's."""
     hall = Hall()
@@ -300,7 +300,7 @@ async def test_too_large_to_send_is_refused_and_the_connection_lives_on(make_wor
 
 @worlds
 async def test_too_large_to_receive_ends_the_connection(make_world: Callable[[], World]) -> None:
-    small = Limits(message=1000, unread=8, grace=1.0)
+    small = TransportLimits(message=1000, unread=8, grace=1.0)
     async with connected(make_world(), here=LIMITS, there=small) as (here, there):
         assert here.send(bytes(1000))
         here.send(bytes(1001))
@@ -394,7 +394,7 @@ async def test_what_was_sent_before_closing_arrives(make_world: Callable[[], Wor
 
 @worlds
 async def test_closing_does_not_wait_for_ever(make_world: Callable[[], World]) -> None:
-    hurried = Limits(message=1 << 20, hold_back=64 << 10, unsent=64 << 20, unread=8, grace=0.2)
+    hurried = TransportLimits(message=1 << 20, hold_back=64 << 10, unsent=64 << 20, unread=8, grace=0.2)
     for dialler_closes in (True, False):
         async with connected(make_world(), here=hurried, there=hurried) as ends:
             here = ends[0] if dialler_closes else ends[1]

@@ -13,13 +13,13 @@ from slackwater.core import (
     AggregateFunction,
     AlgebraError,
     Bound,
-    Change,
     Column,
     DataType,
     Instant,
     LinearCost,
     Operation,
     Origin,
+    RowChange,
     SchemaError,
     TableSchema,
     Update,
@@ -89,7 +89,7 @@ def test_prices_are_not_negative() -> None:
 
 def test_a_change_from_nothing_to_nothing_is_none() -> None:
     with pytest.raises(ValueError, match="no change"):
-        Change("t", ("a",), None, None, Instant(0))
+        RowChange("t", ("a",), None, None, Instant(0))
 
 
 def test_aggregates_that_cannot_be() -> None:

@@ -19,15 +19,15 @@ from slackwater.dissemination.transports.base import (
     Ended,
     Handler,
     How,
-    Limits,
+    TransportLimits,
     Unreachable,
 )
 from slackwater.dissemination.transports.nats import NatsTransport
 from slackwater.dissemination.transports.nats_connection import NatsConnection
-from slackwater.dissemination.transports.nats_frames import Piece, Status, Unreadable, read, write
+from slackwater.dissemination.transports.nats_frames import MessagePiece, Status, Unreadable, read, write
 from tests.support.nats_server import NatsServer
 
-LIMITS = Limits(message=4 << 20, hold_back=64 << 10, unsent=16 << 20, unread=8, grace=1.0)
+LIMITS = TransportLimits(message=4 << 20, hold_back=64 << 10, unsent=16 << 20, unread=8, grace=1.0)
 names = itertools.count(1)
 
 
@@ -66,10 +66,10 @@ GARBAGE = {
     "nothing": b"",
     "no kind that there is": b"\xff1234",
     "half a head": b"\x01\x02",
-    "text that is not text": write(Piece(0, 2, True, True, True, b"\xff\xfe")),
-    "a middle without a beginning": write(Piece(0, 2, False, False, True, b"ab")),
-    "more than was announced": write(Piece(0, 2, False, True, True, b"abc")),
-    "less than was announced": write(Piece(0, 4, False, True, True, b"abc")),
+    "text that is not text": write(MessagePiece(0, 2, True, True, True, b"\xff\xfe")),
+    "a middle without a beginning": write(MessagePiece(0, 2, False, False, True, b"ab")),
+    "more than was announced": write(MessagePiece(0, 2, False, True, True, b"abc")),
+    "less than was announced": write(MessagePiece(0, 4, False, True, True, b"abc")),
     "a greeting in the middle": b"\x05" + b"\x90",
 }
 

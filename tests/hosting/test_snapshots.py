@@ -6,13 +6,13 @@ import pytest
 
 from slackwater.core.errors import StoreError
 from slackwater.core.types import Position
-from slackwater.hosting.snapshots import Snapshot, SnapshotFolder
+from slackwater.hosting.snapshots import NodeSnapshot, SnapshotFolder
 
 END = Position(1000)
 
 
-def snapshot(position: int) -> Snapshot:
-    return Snapshot(Position(position), f"state at {position}".encode() * 50)
+def snapshot(position: int) -> NodeSnapshot:
+    return NodeSnapshot(Position(position), f"state at {position}".encode() * 50)
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from slackwater.core.types import Position as At
 from slackwater.core.update import Update
 from slackwater.log import LocalLog, Log, TableDefined, Updates, open_log
 from slackwater.log.jetstream import JetStreamLog
-from slackwater.log.jetstream_stream import Unanswered, Unknown
+from slackwater.log.jetstream_stream import StreamUnreachable, Unknown
 from tests.support.nats_server import NatsServer
 
 QUOTES = TableSchema(
@@ -144,7 +144,7 @@ def test_what_was_stored_and_not_acknowledged_is_not_stored_twice(nats_server: N
         async def lossy(subject: str, payload: bytes, headers: dict[str, str] | None = None) -> Msg:
             answer = await request(subject, payload, headers)
             if headers is not None and next(losing):
-                raise Unanswered("the answer was lost")
+                raise StreamUnreachable("the answer was lost")
             return answer
 
         log._stream._request = lossy  # type: ignore[method-assign]

@@ -17,7 +17,7 @@ from slackwater.core import (
 )
 from slackwater.core.arrow import QUARANTINE, from_batch, to_batch
 from slackwater.log import Quarantined, Record, RecordKind, TableDefined, TableDropped, Updates
-from slackwater.log.records import Stored, decode, decode_tables, encode, encode_tables
+from slackwater.log.records import StoredRecord, decode, decode_tables, encode, encode_tables
 
 ALL_TYPES = TableSchema(
     "everything",
@@ -52,7 +52,7 @@ some_updates = st.builds(
 def through_bytes(record: Record) -> Record:
     encoded = encode(record)
     body = b"".join(encoded.body)
-    return decode(Stored(Position(0), encoded.rows, encoded.kind, encoded.subject, body))
+    return decode(StoredRecord(Position(0), encoded.rows, encoded.kind, encoded.subject, body))
 
 
 @given(st.lists(some_updates, min_size=1, max_size=20), st.data())
@@ -113,13 +113,13 @@ def test_names_that_cannot_be_stored_are_refused(name: str) -> None:
 @pytest.mark.parametrize(
     "stored",
     [
-        Stored(Position(7), 1, RecordKind.UPDATES, "t", b""),
-        Stored(Position(7), 1, RecordKind.UPDATES, "t", b"\xff\xff\xff\xff\x10\x00\x00\x00garbage garbage!"),
-        Stored(Position(7), 1, RecordKind.TABLE, "t", b"{}"),
-        Stored(Position(7), 1, RecordKind.TABLE, "t", b'{"name":"t","columns":[],"key":[],"event_time":null}'),
+        StoredRecord(Position(7), 1, RecordKind.UPDATES, "t", b""),
+        StoredRecord(Position(7), 1, RecordKind.UPDATES, "t", b"\xff\xff\xff\xff\x10\x00\x00\x00garbage garbage!"),
+        StoredRecord(Position(7), 1, RecordKind.TABLE, "t", b"{}"),
+        StoredRecord(Position(7), 1, RecordKind.TABLE, "t", b'{"name":"t","columns":[],"key":[],"event_time":null}'),
     ],
 )
-def test_unreadable_bytes_are_corrupt(stored: Stored) -> None:
+def test_unreadable_bytes_are_corrupt(stored: StoredRecord) -> None:
     with pytest.raises(LogCorrupt, match="position 7"):
         decode(stored)
 
@@ -128,4 +128,4 @@ def test_a_wrong_number_of_rows_is_corrupt() -> None:
     row = {"row": "", "reason": "", "detail": "", "place": "", "at": 0, "$source": "", "$seq": 1}
     encoded = encode(Quarantined("t", pa.RecordBatch.from_pylist([row], schema=QUARANTINE)))
     with pytest.raises(LogCorrupt, match="1 rows where 2"):
-        decode(Stored(Position(0), 2, encoded.kind, "t", b"".join(encoded.body)))
+        decode(StoredRecord(Position(0), 2, encoded.kind, "t", b"".join(encoded.body)))

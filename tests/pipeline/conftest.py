@@ -10,7 +10,7 @@ import pytest
 from slackwater.core import Column, DataType, Instant, Operation, Origin, TableSchema, Update
 from slackwater.core.arrow import INSTANT, QUARANTINE, from_batch, to_batch
 from slackwater.log import LocalLog, Quarantined, Record, TableDefined, Updates
-from slackwater.pipeline.tables.snapshot import Snapshot
+from slackwater.pipeline.tables.snapshot import TableSnapshot
 
 DAY = 24 * 3600 * 1_000_000
 QUOTES = TableSchema(
@@ -126,7 +126,7 @@ def _refused(nth: int, count: int) -> pa.RecordBatch:
     )
 
 
-def latest_rows(now: Snapshot, table: TableSchema) -> set[Row]:
+def latest_rows(now: TableSnapshot, table: TableSchema) -> set[Row]:
     """The latest rows of a table as the oracle gives them."""
     rows = now.latest(table.name)
     assert rows.num_rows == len(rows.group_by(list(table.key)).aggregate([])), "a key stands there once"
@@ -134,7 +134,7 @@ def latest_rows(now: Snapshot, table: TableSchema) -> set[Row]:
     return set(zip(*columns, strict=True))
 
 
-def history_rows(now: Snapshot, table: TableSchema) -> list[Update]:
+def history_rows(now: TableSnapshot, table: TableSchema) -> list[Update]:
     """Every stored update, in the order of positions."""
     rows = now.history(table.name).to_table().sort_by("$position")
     return [update for batch in rows.drop_columns(["$position"]).to_batches() for update in from_batch(table, batch)]
@@ -145,7 +145,7 @@ def _plain(column: pa.ChunkedArray) -> list[object]:
     return values
 
 
-def check(now: Snapshot, history: History) -> None:
+def check(now: TableSnapshot, history: History) -> None:
     """Everything that is kept is what should be, and nothing else."""
     defined = [record.schema for record in history.records if isinstance(record, TableDefined)]
     assert {table.name for table in now.tables} == {table.name for table in defined}

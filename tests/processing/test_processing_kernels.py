@@ -10,7 +10,7 @@ from slackwater.kernels.aggregate_tree import aggregated_plainly
 from slackwater.kernels.ranks import settle, settled_plainly
 from slackwater.kernels.stabbing import RANGE, count_nodes, file_boxes, holds, stab, stabbed_plainly
 from slackwater.processing.bounded.aggregate_trees import FUNCTIONS, Forest
-from slackwater.processing.bounded.ranges import Ranges
+from slackwater.processing.bounded.ranges import RangeAllocator
 
 
 @settings(max_examples=100, deadline=None)
@@ -129,7 +129,7 @@ def test_a_forest_knows_every_aggregate(
 
 
 def test_ranges_are_used_again() -> None:
-    ranges = Ranges()
+    ranges = RangeAllocator()
     first = ranges.take(5)
     second = ranges.take(20)
     ranges.give_back(second, 20)

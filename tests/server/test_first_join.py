@@ -24,7 +24,7 @@ from slackwater.dissemination.messages import (
     Subscribed,
     Unsubscribe,
 )
-from slackwater.dissemination.transports import Limits
+from slackwater.dissemination.transports import TransportLimits
 from slackwater.dissemination.transports.memory import MemoryConnection, pair
 from slackwater.kinds.registry import plain_query
 from slackwater.log import LocalLog, Record, Registered, TableDefined
@@ -146,7 +146,7 @@ async def served(
         log.append([TableDefined(TABLE), TableDefined(OTHER)])
     node = Node(NodeSettings(folder / "node"))
     node.start(lambda: None)
-    ours, client = pair(Limits())
+    ours, client = pair(TransportLimits())
     serving = asyncio.create_task(Live(node).serve(ours, Caller(), Encoding.MESSAGEPACK, node.sessions))
     try:
         yield slow, node, client, serving

@@ -5,7 +5,7 @@ import pytest
 from slackwater.dissemination.messages import Ack, Delete, Resumed, Snapshot, Subscribed, Suspended, Upsert
 from slackwater.sessions.engine import MOST_STEPS, NodeEngine
 from slackwater.sessions.events import QueriesResumed, QueriesSuspended
-from slackwater.sessions.rules import Rules
+from slackwater.sessions.rules import SessionRules
 from slackwater.sessions.state import ServerState
 from tests.support.join_bench import Joined, kinds
 from tests.support.joins import joins
@@ -113,7 +113,7 @@ def test_sessions_that_begin_later_know_it_is_suspended(bench: Joined) -> None:
     """As after a replay, in which nobody was told."""
     bench.subscribed(NONE)
     bench.put("items", *range(2, 10))
-    bench.state = ServerState("n", 4, Rules(), bench.engine)
+    bench.state = ServerState("n", 4, SessionRules(), bench.engine)
     for event in bench.engine.registered():
         bench.do(event)
     bench.take()

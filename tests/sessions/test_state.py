@@ -27,8 +27,8 @@ from slackwater.dissemination.messages import (
 from slackwater.log import Registered, Unregistered
 from slackwater.sessions.events import (
     Blocked,
-    Closed,
     Connected,
+    Disconnected,
     Elsewhere,
     Principal,
     QueriesResumed,
@@ -36,7 +36,7 @@ from slackwater.sessions.events import (
     Tick,
     Writable,
 )
-from slackwater.sessions.rules import Rules
+from slackwater.sessions.rules import SessionRules
 from tests.support.state_bench import RULES, Bench
 
 SUM = "SUBSCRIBE SELECT SUM(price) FROM items WITHIN 2"
@@ -265,7 +265,7 @@ def test_a_query_goes_when_nobody_has_wanted_it_for_a_while(bench: Bench) -> Non
 def test_a_query_with_a_name_stays_and_can_be_had_by_it(bench: Bench) -> None:
     bench.open()
     bench.subscribed(NAMED)
-    bench.do(Closed(1))
+    bench.do(Disconnected(1))
     bench.wait(RULES.grace)
     assert bench.asked == []
     bench.open(2)
@@ -319,7 +319,7 @@ def test_subscriptions_are_counted_by_principal(bench: Bench) -> None:
         bench.subscribed(SUM, 1, ref)
     (refused,) = [fact for fact in bench.subscribed(SUM, 2, 1) if isinstance(fact, Refused)]
     assert "as many as are allowed" in refused.why
-    bench.do(Closed(1))
+    bench.do(Disconnected(1))
     assert isinstance(bench.subscribed(SUM, 2, 2)[0], Subscribed)
 
 
@@ -393,7 +393,7 @@ def test_a_name_that_two_asked_for_at_once_is_theirs_who_came_first(bench: Bench
 
 def test_an_event_costs_what_it_concerns() -> None:
     """A step that concerns one of a thousand sessions makes one instruction."""
-    bench = Bench(Rules())
+    bench = Bench(SessionRules())
     for connection in range(1_000):
         bench.open(connection)
     bench.subscribed(SUM, 17)

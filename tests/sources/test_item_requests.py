@@ -5,7 +5,7 @@ import random
 import pytest
 
 from slackwater.core.errors import SourceError
-from slackwater.sources.item_requests import Endpoint, Got, ItemFetcher, Missed, Same
+from slackwater.sources.item_requests import Endpoint, Got, ItemFetcher, PullFailure, Same
 from slackwater.sources.poll_schedule import Backoff, PollOptions
 from slackwater.wallclock import WallClock
 from tests.support.item_servers import ItemServer, item_server
@@ -46,19 +46,19 @@ async def test_what_goes_wrong_is_told_for_each_item_and_waits_longer_each_time(
         async with made.client() as client:
             [got, missed] = await made.fetch(client, ["A", "B"])
             assert got == Got("A", 1.0)
-            assert isinstance(missed, Missed)
+            assert isinstance(missed, PullFailure)
             assert "no price of B" in missed.why
             server.status = 500
             waits = []
             for _ in range(3):
                 [told] = await made.fetch(client, ["A"])
-                assert isinstance(told, Missed)
+                assert isinstance(told, PullFailure)
                 assert "500" in told.why
                 waits.append(told.again)
             assert waits == [0.5, 1.0, 2.0]
             server.status, server.delay = 200, 1.0
             [late] = await made.fetch(client, ["A"])
-            assert isinstance(late, Missed)
+            assert isinstance(late, PullFailure)
             assert "within 0.3 seconds" in late.why
 
 
@@ -68,10 +68,10 @@ async def test_a_server_that_asks_for_rest_is_left_alone() -> None:
         server.status, server.headers = 429, {"Retry-After": "60"}
         async with made.client() as client:
             [told] = await made.fetch(client, ["A"])
-            assert isinstance(told, Missed)
+            assert isinstance(told, PullFailure)
             assert told.again == 60
             [again] = await made.fetch(client, ["A"])
-            assert isinstance(again, Missed)
+            assert isinstance(again, PullFailure)
             assert 50 < again.again <= 60
         assert server.requests == 1, "the second was not even asked"
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.core import Instant, ManualClock, SourceError
-from slackwater.sources.poll_schedule import Backoff, PollOptions, Progress, TokenBucket, Validators, retry_after
+from slackwater.sources.poll_schedule import Backoff, PollOptions, PollProgress, TokenBucket, Validators, retry_after
 
 
 @settings(max_examples=200, deadline=None)
@@ -123,7 +123,7 @@ def test_any_retry_after_is_bounded_or_nothing(value: str) -> None:
 
 def test_progress() -> None:
     known = Validators(etag='"1"')
-    progress = Progress().succeeded(known).failed().failed()
+    progress = PollProgress().succeeded(known).failed().failed()
     assert (progress.failures, progress.validators) == (2, known)
     assert progress.succeeded(known).failures == 0
 

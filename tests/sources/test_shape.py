@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.core.arrival import Refusal
-from slackwater.sources.base import Rows
+from slackwater.sources.base import FileRows
 from slackwater.sources.shape import long_rows, melt, value_names
 
 
@@ -21,7 +21,7 @@ def test_melt_equals_the_loop(cells: list[list[float | None]], first: int) -> No
     numbers = np.arange(first, first + len(cells))
     columns = {name: pa.array([row[c] for row in cells], pa.float64()) for c, name in enumerate(items)}
     wide = pa.RecordBatch.from_pydict({"ts": pa.array(numbers), **columns})
-    melted = melt(Rows(numbers, wide), items, "ts")
+    melted = melt(FileRows(numbers, wide), items, "ts")
     wanted = [
         {"item": name, "value": row[c], "ts": first + r, "$seq": (first + r) * 3 + c}
         for r, row in enumerate(cells)
@@ -45,20 +45,20 @@ def test_melt_equals_the_loop(cells: list[list[float | None]], first: int) -> No
 )
 def test_columns_of_different_types_lose_nothing(a: pa.Array, b: pa.Array, kind: pa.DataType, values: object) -> None:
     wide = pa.RecordBatch.from_arrays([pa.array(["now"]), a, b], names=["ts", "a", "b"])
-    column = melt(Rows(np.array([1]), wide), ("a", "b"), "ts").batch.column("value")
+    column = melt(FileRows(np.array([1]), wide), ("a", "b"), "ts").batch.column("value")
     assert (column.type, column.to_pylist()) == (kind, values)
 
 
 def test_refusals_get_the_sequence_of_their_first_cell() -> None:
     refused = (Refusal("bad", "wrong-field-count", "…", 7), Refusal("file", "truncated-file", "…", None))
-    melted = melt(Rows(np.empty(0, np.int64), pa.RecordBatch.from_pydict({}), refused), ("a", "b", "c"), "ts")
+    melted = melt(FileRows(np.empty(0, np.int64), pa.RecordBatch.from_pydict({}), refused), ("a", "b", "c"), "ts")
     assert [refusal.sequence for refusal in melted.refused] == [21, None]
     assert melted.batch.num_rows == 0
 
 
 def test_an_item_that_was_not_there_at_first_is_refused_and_the_others_arrive() -> None:
     wide = pa.RecordBatch.from_pydict({"ts": ["x", "y"], "a": [1.0, 2.0], "new": [None, 9.0]})
-    melted = melt(Rows(np.array([1, 2]), wide), ("a",), "ts")
+    melted = melt(FileRows(np.array([1, 2]), wide), ("a",), "ts")
     assert melted.batch.column("value").to_pylist() == [1.0, 2.0]
     [refusal] = melted.refused
     assert (refusal.reason, refusal.row) == ("unknown-item", "new=9.0")
@@ -70,5 +70,5 @@ def test_a_time_column_called_value() -> None:
 
 
 def test_long_rows_are_numbered() -> None:
-    rows = Rows(np.array([3, 5]), pa.RecordBatch.from_pydict({"a": [1, 2]}))
+    rows = FileRows(np.array([3, 5]), pa.RecordBatch.from_pydict({"a": [1, 2]}))
     assert long_rows(rows).batch.to_pydict() == {"a": [1, 2], "$seq": [3, 5]}

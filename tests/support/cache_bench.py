@@ -16,7 +16,7 @@ from slackwater.dissemination.messages import (
 )
 from slackwater.kinds.registry import plain_query
 from slackwater.log import Registered
-from slackwater.sessions.rules import Rules
+from slackwater.sessions.rules import SessionRules
 from tests.support.state_bench import Bench
 
 CACHE = "CACHE desk OF items LIMIT 50"
@@ -25,7 +25,7 @@ CACHE = "CACHE desk OF items LIMIT 50"
 COLUMNS = tuple(column.name for column in TABLE.columns)
 
 
-WIDE = Rules(most_held=50, most_recent=50)
+WIDE = SessionRules(most_held=50, most_recent=50)
 
 
 def between(low: float, high: float) -> Region:
@@ -35,7 +35,7 @@ def between(low: float, high: float) -> Region:
 class Desk(Bench):
     """A bench with a client whose cache is granted, and labels as they come."""
 
-    def __init__(self, rules: Rules = WIDE, rows: int = 9) -> None:
+    def __init__(self, rules: SessionRules = WIDE, rows: int = 9) -> None:
         super().__init__(rules)
         self.change(*((key, float(key)) for key in range(rows)))
         self.open()

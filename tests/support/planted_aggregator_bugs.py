@@ -8,15 +8,15 @@ from simulation.aggregator_world import TreeSetting
 from simulation.walk import PlainAggregatorEngine
 from slackwater.aggregator.engine import AggregatorEngine
 from slackwater.aggregator.upstream.state import UpstreamState, Write
-from slackwater.client.live.events import Changed
+from slackwater.client.live.events import AnswerChanged
 from slackwater.client.live.state import ClientState
 from slackwater.core.query import StandingQuery
 from slackwater.dissemination.messages import Fact, Resumed
 from slackwater.sessions.events import QueriesResumed
-from slackwater.sessions.query_registry import Kept
+from slackwater.sessions.query_registry import RegisteredQuery
 from slackwater.sessions.session import Session
 from slackwater.sessions.state import ServerState
-from slackwater.sessions.subscriptions import Subscriptions
+from slackwater.sessions.subscriptions import SubscriptionRegistry
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def _engine(engine: type[AggregatorEngine]) -> TreeSetting:
     return TreeSetting(engine=engine)
 
 
-def _server(desk: type[Subscriptions]) -> TreeSetting:
+def _server(desk: type[SubscriptionRegistry]) -> TreeSetting:
     class Planted(ServerState):
         subscriptions_class = desk
 
@@ -106,7 +106,7 @@ class WrittenInParts(UpstreamState):
 
     def heard(self, client: ClientState, told: Sequence[Any]) -> None:
         super().heard(client, told)
-        if client.session and client.as_of is not None and any(isinstance(one, Changed) for one in told):
+        if client.session and client.as_of is not None and any(isinstance(one, AnswerChanged) for one in told):
             self._settled, self.position = True, max(client.as_of, self.position or 0)
 
 
@@ -132,7 +132,7 @@ class ChangesLostWithAWrite(UpstreamState):
         self.wrote(write)
 
 
-class ResumedWithoutValues(Subscriptions):
+class ResumedWithoutValues(SubscriptionRegistry):
     """What changed while a query was suspended is never told."""
 
     def resume(self, event: QueriesResumed) -> None:
@@ -143,10 +143,10 @@ class ResumedWithoutValues(Subscriptions):
                 self._each(kept, Resumed(number, kept.epoch))
 
 
-class LaterOnesNotTold(Subscriptions):
+class LaterOnesNotTold(SubscriptionRegistry):
     """Who subscribes to a suspended query is given its answer as if it were none."""
 
-    def _answer(self, session: Session, kept: Kept, facts: Iterable[Fact]) -> None:
+    def _answer(self, session: Session, kept: RegisteredQuery, facts: Iterable[Fact]) -> None:
         for fact in facts:
             self._say(session, fact)
 

@@ -14,10 +14,10 @@ from slackwater.dissemination.messages import Delete, Fact, Frame, Subscribed, U
 from slackwater.hosting.step import Registration
 from slackwater.log import Entry, Registered
 from slackwater.sessions.events import QueryRegistered, QueryUnregistered
-from slackwater.sessions.query_registry import Kept
+from slackwater.sessions.query_registry import RegisteredQuery
 from slackwater.sessions.session import Session
 from slackwater.sessions.state import ServerState
-from slackwater.sessions.subscriptions import Subscriptions
+from slackwater.sessions.subscriptions import SubscriptionRegistry
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Planted:
     """The seed to begin with, for bugs that few worlds show; all others are tried after it."""
 
 
-def _server(session: type[Session] = Session, desk: type[Subscriptions] = Subscriptions) -> Setting:
+def _server(session: type[Session] = Session, desk: type[SubscriptionRegistry] = SubscriptionRegistry) -> Setting:
     class Planted(ServerState):
         session_class = session
         subscriptions_class = desk
@@ -130,7 +130,7 @@ class DeletesForgotten(Session):
             super().hold(fact)
 
 
-class PlanIgnoredByNode(Subscriptions):
+class PlanIgnoredByNode(SubscriptionRegistry):
     """Sessions go on under the plan they began with."""
 
     def registered(self, event: QueryRegistered, now: int) -> None:
@@ -138,16 +138,16 @@ class PlanIgnoredByNode(Subscriptions):
             super().registered(event, now)
 
 
-class ResumedFromAnywhere(Subscriptions):
+class ResumedFromAnywhere(SubscriptionRegistry):
     """Rows are resumed from positions in the middle of a step of this node."""
 
-    def _since(self, kept: Kept, held: int | None) -> list[Fact] | None:
+    def _since(self, kept: RegisteredQuery, held: int | None) -> list[Fact] | None:
         if held is not None:
             self._ends[held] = None
         return super()._since(kept, held)
 
 
-class AttachedInTheMiddle(Subscriptions):
+class AttachedInTheMiddle(SubscriptionRegistry):
     """Answers from the end of a step are given out as of its beginning."""
 
     @property
@@ -155,7 +155,7 @@ class AttachedInTheMiddle(Subscriptions):
         return False
 
 
-class DroppedInSilence(Subscriptions):
+class DroppedInSilence(SubscriptionRegistry):
     """Who listens to a query that is dropped is not told."""
 
     def unregistered(self, event: QueryUnregistered, now: int) -> None:
@@ -167,7 +167,7 @@ class DroppedInSilence(Subscriptions):
         super().unregistered(event, now)
 
 
-class DroppedForEver(Subscriptions):
+class DroppedForEver(SubscriptionRegistry):
     """Every node drops what it once registered whenever nobody wants it there, also if another node wants it."""
 
     def __init__(self, *arguments: Any) -> None:
@@ -180,7 +180,7 @@ class DroppedForEver(Subscriptions):
         return event.text in self._ever
 
 
-class NotAskedAgain(Subscriptions):
+class NotAskedAgain(SubscriptionRegistry):
     """A registration that does not reach the log is waited for in vain."""
 
     def _register(self, text: str, name: str | None, owner: str, query: Any, again: bool, now: int) -> None:

@@ -16,14 +16,16 @@ from slackwater.sessions.cache_queries import Questions
 from slackwater.sessions.conflation import Facts
 from slackwater.sessions.session import Session
 from slackwater.sessions.state import ServerState
-from slackwater.sessions.subscriptions import Subscriptions
+from slackwater.sessions.subscriptions import SubscriptionRegistry
 from tests.support.planted_bugs import Planted
 
 _CLIENTS = 4
 
 
 def _server(
-    session: type[Session] = Session, desk: type[Subscriptions] = Subscriptions, asks: type[Questions] = Questions
+    session: type[Session] = Session,
+    desk: type[SubscriptionRegistry] = SubscriptionRegistry,
+    asks: type[Questions] = Questions,
 ) -> Setting:
     class Server(ServerState):
         session_class = session
@@ -90,7 +92,7 @@ class OldLabels(Questions):
         return (rest, epoch) if epoch is None or first is None else (region.subtract(first), epoch)
 
 
-class FillForgotten(Subscriptions):
+class FillForgotten(SubscriptionRegistry):
     """Labels are said without the rows that the client lacks."""
 
     def _answer(self, session: Session, kept: Any, facts: Iterable[Fact]) -> None:
@@ -115,7 +117,7 @@ class FillLater(Session):
         return frame
 
 
-class LeavingNotTold(Subscriptions):
+class LeavingNotTold(SubscriptionRegistry):
     """A row that leaves what is pushed is not told."""
 
     def _say_all(self, kept: Any, fact: Fact) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from simulation.plan_world import PlannedSetting
 from simulation.workload import written
 from slackwater.client.live.events import Shown
-from slackwater.client.planned.partial_sum import Adding, Look, Part, Step
+from slackwater.client.planned.partial_sum import Adding, Look, Step, SumPart
 from slackwater.core.bound import Bound
 from slackwater.core.query import Aggregate
 from slackwater.server.planners.network.base import Instruction, LivePart, LivePlan, Replan
@@ -66,7 +66,7 @@ class AddedUpInPart(Adding):
 class OldPartsDropped(Adding):
     """The parts of a plan are dropped as soon as the next one is known."""
 
-    def plan(self, which: tuple[int, int], position: int, bound: float, parts: Iterable[Part]) -> list[Step]:
+    def plan(self, which: tuple[int, int], position: int, bound: float, parts: Iterable[SumPart]) -> list[Step]:
         steps = super().plan(which, position, bound, parts)
         if self._coming is not None:
             self._current, self._last = None, None

@@ -17,7 +17,7 @@ from slackwater.kinds.registry import answer_table
 from slackwater.log import LocalLog
 from slackwater.pipeline.host.join_cuts import Spreading
 from slackwater.pipeline.host.shards import Shard, ShardReport, ShardTask
-from slackwater.pipeline.host.spark_host import USUAL_SPREADING, Runner, SparkHost
+from slackwater.pipeline.host.spark_host import USUAL_SPREADING, ShardRunner, SparkHost
 from slackwater.processing.columns import python_rows
 from tests.support.histories import History
 
@@ -104,7 +104,7 @@ def compare(replica: Replica, engine: QueryEngine) -> None:
 def run(
     seed: int,
     folder: Path,
-    run: Runner,
+    run: ShardRunner,
     batches: int = 10,
     restarts: float = 0.0,
     rows: int = 60,

@@ -26,16 +26,16 @@ from slackwater.sessions.events import (
     Send,
     Tick,
 )
-from slackwater.sessions.rules import Rules
+from slackwater.sessions.rules import SessionRules
 from slackwater.sessions.state import ServerState
 
-RULES = Rules(most_held=4, most_recent=3, most_subscriptions=5, most_sessions=3, most_rows=5)
+RULES = SessionRules(most_held=4, most_recent=3, most_subscriptions=5, most_sessions=3, most_rows=5)
 
 
 class Bench:
     """A node at a bench: a log in a list, and what was sent to whom."""
 
-    def __init__(self, rules: Rules = RULES) -> None:
+    def __init__(self, rules: SessionRules = RULES) -> None:
         self.now = 1_000_000
         self.engine = PlainLabEngine()
         self.end = 0

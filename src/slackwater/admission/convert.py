@@ -30,7 +30,7 @@ _HAS_OFFSET = r":\d{2}(?:\.\d+)?\s?(?:[Zz]|[+-]\d{2}(?::?\d{2})?)$"
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class ConversionFailure:
     """The rows of a column that could not be converted, and why."""
 
     reason: Reason
@@ -43,7 +43,7 @@ class Converted:
     """A column in its declared type, null in the rows that `troubles` names."""
 
     column: pa.Array
-    troubles: tuple[Trouble, ...] = ()
+    troubles: tuple[ConversionFailure, ...] = ()
 
 
 def convert(column: pa.Array, kind: DataType, timezone: str | None) -> Converted:
@@ -82,7 +82,7 @@ def decoded(column: pa.Array) -> pa.Array:
     return column
 
 
-def _utf8(column: pa.Array) -> tuple[pa.Array, tuple[Trouble, ...]]:
+def _utf8(column: pa.Array) -> tuple[pa.Array, tuple[ConversionFailure, ...]]:
     """Text that is known to be UTF-8: readers may hand over bytes unchecked, even under a string type."""
     if pa.types.is_string(column.type):
         try:
@@ -216,8 +216,8 @@ def _true(flags: pa.Array) -> Flags:
     return result
 
 
-def _trouble(reason: Reason, rows: Flags, expected: str) -> tuple[Trouble, ...]:
-    return (Trouble(reason, rows, expected),) if rows.any() else ()
+def _trouble(reason: Reason, rows: Flags, expected: str) -> tuple[ConversionFailure, ...]:
+    return (ConversionFailure(reason, rows, expected),) if rows.any() else ()
 
 
 _EXPECTED = {

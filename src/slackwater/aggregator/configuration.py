@@ -39,7 +39,7 @@ from msgspec import Meta
 
 from slackwater.aggregator.base import MOST_ITEMS, Item
 from slackwater.aggregator.mirrored_items import Holdings, PulledTable
-from slackwater.aggregator.pull.item_statistics import Learnt, read_learnt
+from slackwater.aggregator.pull.item_statistics import ItemStatistics, read_learnt
 from slackwater.core.errors import SlackwaterError
 from slackwater.core.schema import TableSchema
 from slackwater.core.statement import CreateTable
@@ -143,7 +143,7 @@ class PullPlan:
     part: PullPart
     schema: TableSchema
     endpoint: Endpoint
-    learnt: Learnt | None = None
+    learnt: ItemStatistics | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from slackwater.core.errors import NotSupported, SlackwaterError
 from slackwater.core.query import StandingQuery
 from slackwater.core.types import Key, Scalar
 from slackwater.log import Entry
-from slackwater.server.rest.errors import Refusal
+from slackwater.server.rest.errors import RequestRefused
 from slackwater.sessions.engine import NodeEngine
 from slackwater.sessions.events import Event, QueryRegistered, QueryUnregistered
 
@@ -78,7 +78,9 @@ class AggregatorEngine(NodeEngine):
     def check_rows(self, table: str) -> None:
         """Refuse rows for a table that is filled from elsewhere."""
         if self.holdings.mirrored(table) or table in self.holdings.polled or table in self.holdings.pulled:
-            raise Refusal(HTTPStatus.CONFLICT, "in_use", f"the rows of {table} come from elsewhere: send them there")
+            raise RequestRefused(
+                HTTPStatus.CONFLICT, "in_use", f"the rows of {table} come from elsewhere: send them there"
+            )
 
     def check_question(self, tables: Iterable[str]) -> None:
         """Refuse to answer exactly what is not held exactly."""

@@ -25,7 +25,7 @@ _ASK_UPSTREAM = "ask the upstream for it"
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _ItemsRead:
     """What a query reads: which keys, and by which columns of them its answer is made."""
 
     keys: frozenset[Key]
@@ -181,7 +181,7 @@ class Holdings:
         parts = ((reading.weights.get(key, 1.0), held[number.column][key].within) for key in reading.keys)
         return floor(number.function, number.scale, parts)
 
-    def _reading(self, query: TableQuery, schema: TableSchema) -> _Reading:
+    def _reading(self, query: TableQuery, schema: TableSchema) -> _ItemsRead:
         """Which items a query reads; it is refused where that may be others than those held."""
         columns = {name for box in query.region for name in box.columns}
         weights: dict[Key, float] = {}
@@ -204,7 +204,7 @@ class Holdings:
                 f"this aggregator holds some keys of {query.table}, and the query may read others: list them, as in "
                 f"WHERE {schema.key[0]} IN (…), or {_ASK_UPSTREAM}"
             )
-        return _Reading(keys, weights, frozenset(columns))
+        return _ItemsRead(keys, weights, frozenset(columns))
 
     def _check_held(self, table: str, column: str, keys: frozenset[Key]) -> None:
         missing = keys - self._tables[table].get(column, {}).keys()

@@ -35,14 +35,14 @@ def aggregate(
     from slackwater.aggregator.node import AggregatorNode
     from slackwater.server.listener import Serving, report_to_stderr, serve
     from slackwater.server.node import NodeSettings
-    from slackwater.sessions.rules import Rules
+    from slackwater.sessions.rules import SessionRules
 
     report_to_stderr(logging.WARNING if as_json else logging.INFO)
     file = config or folder / "aggregator.toml"
     told = read_part(file, part)
     plan = plan_of(told, str(file), file.parent)
     seconds = round(told.lease * 1_000_000)
-    rules = Rules(lease=seconds, heartbeat=seconds // 4, silence=max(3 * seconds, Rules().silence))
+    rules = SessionRules(lease=seconds, heartbeat=seconds // 4, silence=max(3 * seconds, SessionRules().silence))
     name = told.node_name or part or folder.resolve().name
     settings = NodeSettings(folder, name, None, told.snapshot_every, rules)
     items = sum(len(upstream.items) for upstream in plan.upstreams)

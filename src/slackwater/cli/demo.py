@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slackwater.cli.demo_parts import AGGREGATORS, CLIENTS, Desk, Written, deployment, desks
-from slackwater.cli.demo_screen import Screen, Shown
+from slackwater.cli.demo_parts import AGGREGATORS, CLIENTS, DemoClient, Written, deployment, desks
+from slackwater.cli.demo_screen import DemoState, Screen
 from slackwater.cli.output import AsJson, console, need_node, need_spark, plain, print_json
 from slackwater.core.errors import SlackwaterError
 from slackwater.core.types import Position
@@ -123,7 +123,7 @@ class _Run:
     within: float
     seed: int
     spark: bool
-    shown: Shown = field(init=False)
+    shown: DemoState = field(init=False)
 
     async def watch(self, screen: Screen) -> None:
         """Start everything, watch, stop everything."""
@@ -149,9 +149,9 @@ class _Run:
             assert first is not None, "a market has a first tick"
             audience = Audience(held, dict(market.prices), first[1])
             clients, subscriptions = await _subscribed(stack, urls, served, held)
-            self.shown = Shown(held, audience, self.spark, began, served=served)
+            self.shown = DemoState(held, audience, self.spark, began, served=served)
             written = {name: Written(self.path / name) for name in AGGREGATORS}
-            await self._run(market, _Watched(served, clients, subscriptions, written), screen)
+            await self._run(market, _DemoView(served, clients, subscriptions, written), screen)
 
     def _source(self) -> "Market":
         from slackwater.sources import Market
@@ -175,7 +175,7 @@ class _Run:
         pace = Replay(source, WallClock(), Pace(speed=1.0), seconds=self.seconds)
         return _Market(feed, _rough(pace.arrivals()))
 
-    async def _run(self, market: _Market, watched: "_Watched", screen: Screen) -> None:
+    async def _run(self, market: _Market, watched: "_DemoView", screen: Screen) -> None:
         shown = self.shown
         sending = asyncio.create_task(asyncio.to_thread(market.send_all, asyncio.get_running_loop(), shown.audience))
         statistics = _Following(self.path / "server" / "log")
@@ -295,7 +295,7 @@ async def _collected(stream: asyncio.StreamReader, lines: list[str]) -> None:
 
 
 async def _subscribed(
-    stack: AsyncExitStack, urls: dict[str, str], served: list[Desk], portfolios: "list[Portfolio]"
+    stack: AsyncExitStack, urls: dict[str, str], served: list[DemoClient], portfolios: "list[Portfolio]"
 ) -> "tuple[list[Client], list[Subscription]]":
     """A client for each portfolio, each with a connection of its own."""
     from slackwater.client import connect
@@ -324,10 +324,10 @@ async def _relied_on(url: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Watched:
+class _DemoView:
     """The clients, and what stands behind what they are shown."""
 
-    served: list[Desk]
+    served: list[DemoClient]
     clients: "list[Client]"
     subscriptions: "list[Subscription]"
     written: dict[str, Written]
@@ -340,7 +340,7 @@ class _Watched:
             audience.shown(client, shown.value, as_of, certain=shown.certain)
         audience.judge()
 
-    async def count(self, shown: Shown) -> None:
+    async def count(self, shown: DemoState) -> None:
         """What has been said to each of them so far, and to the aggregators."""
         said: dict[str, dict[str | None, int]] = {}
         for desk, client in zip(self.served, self.clients, strict=True):

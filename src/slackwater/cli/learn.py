@@ -27,7 +27,7 @@ from slackwater.wallclock import WallClock
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from slackwater.pipeline.jobs.learn import Course, Learnt, Lesson
+    from slackwater.pipeline.jobs.learn import Course, LearntStatistics, Lesson
     from slackwater.statistics import Statistics
 
 _SECOND = 1_000_000
@@ -123,7 +123,7 @@ def learn(
 
 def _prepared(
     traces: list[Path], told: Told, now: Instant, columns: str | None, rules: _Given, out: Path
-) -> "tuple[Course, Callable[[Course, SparkSession, Callable[[Lesson], None]], Learnt]]":
+) -> "tuple[Course, Callable[[Course, SparkSession, Callable[[Lesson], None]], LearntStatistics]]":
     """What will be learnt, and how to do it: whatever is wrong is found before Spark is started."""
     from slackwater.pipeline.jobs.learn import (
         USUAL_GAP,

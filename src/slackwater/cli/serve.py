@@ -75,11 +75,11 @@ def serve(
     from slackwater.server.node import NodeSettings
     from slackwater.server.planners.labels import LabellingRules
     from slackwater.server.planners.network.configuration import read_network
-    from slackwater.sessions.rules import Rules
+    from slackwater.sessions.rules import SessionRules
 
     report_to_stderr(logging.WARNING if as_json else logging.INFO)
     seconds = round(lease * 1_000_000)
-    rules = Rules(lease=seconds, heartbeat=seconds // 4, silence=max(3 * seconds, Rules().silence))
+    rules = SessionRules(lease=seconds, heartbeat=seconds // 4, silence=max(3 * seconds, SessionRules().silence))
     placement = _placement(keep_on or [], HostKind.NODE if spark is None else HostKind.SPARK)
     followed, stream = None if follow is None else _place(follow), _stream(log, follow)
     settings = NodeSettings(

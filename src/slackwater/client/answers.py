@@ -89,7 +89,7 @@ class Standing(msgspec.Struct, frozen=True):
 # The bodies as they come.
 
 
-class AnswerColumn(msgspec.Struct, frozen=True):
+class AnswerBodyColumn(msgspec.Struct, frozen=True):
     """A column of an answer."""
 
     name: str
@@ -99,7 +99,7 @@ class AnswerColumn(msgspec.Struct, frozen=True):
 class AnswerBody(msgspec.Struct, frozen=True):
     """The answer to a question."""
 
-    columns: list[AnswerColumn]
+    columns: list[AnswerBodyColumn]
     rows: list[list[Any]]
     as_of: int
 

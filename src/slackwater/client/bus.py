@@ -3,7 +3,7 @@
 from urllib.parse import parse_qsl, urlsplit
 
 from slackwater.core.bus import DEFAULT_NAME, bus_address, need_bus
-from slackwater.dissemination.transports.base import Connection, Limits
+from slackwater.dissemination.transports.base import Connection, TransportLimits
 from slackwater.dissemination.transports.nats import NatsTransport
 
 
@@ -16,7 +16,7 @@ class BusDialler:
         self._address = address.at(address.name or DEFAULT_NAME)
         self._words = {} if token is None else {"token": token}
 
-    async def dial(self, address: str, limits: Limits) -> Connection:
+    async def dial(self, address: str, limits: TransportLimits) -> Connection:
         """Connect to a node, any of those that have the name, in the lane that the address is of."""
         words = self._words | dict(parse_qsl(urlsplit(address).query))
         return await NatsTransport(words).dial(self._address, limits)

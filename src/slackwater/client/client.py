@@ -24,7 +24,7 @@ from slackwater.client.answers import (
 from slackwater.client.bus import BusDialler
 from slackwater.client.cache.settings import Cache
 from slackwater.client.failures import Refused
-from slackwater.client.live.connection import Dialler, Session, microseconds
+from slackwater.client.live.connection import Dialler, LiveSession, microseconds
 from slackwater.client.live.subscription import Subscription
 from slackwater.client.planned.service import LANE as PLANNED
 from slackwater.client.planned.service import Network
@@ -61,7 +61,7 @@ class Client:
         self._bus = None if bus is None else BusDialler(bus, token)
         self._transport = transport
         self._rest: Rest | None = None
-        self._sessions: dict[str | None, Session] = {}
+        self._sessions: dict[str | None, LiveSession] = {}
         """One for each lane that was needed so far; None is the one that is asked first."""
         self._network: Network | None = None
         self._name = secrets.token_hex(8)
@@ -109,11 +109,11 @@ class Client:
             raise _not_connected()
         return self._lane(None).subscribe(sql)
 
-    def _lane(self, host: str | None) -> Session:
+    def _lane(self, host: str | None) -> LiveSession:
         """The session for the queries of one host: each host stands at its own position."""
         session = self._sessions.get(host)
         if session is None:
-            session = self._sessions[host] = Session(
+            session = self._sessions[host] = LiveSession(
                 self._addresses, self._carrier(), random.random, lane=host, elsewhere=self._elsewhere
             )
             session.moved = self._saw
@@ -132,7 +132,7 @@ class Client:
             raise MissingPart('a cache needs pyarrow and duckdb: pip install "slackwater[cache]"') from error
         from slackwater.client.cache.state import CacheState
 
-        session = self._sessions[None] = self._sessions["node"] = Session(
+        session = self._sessions[None] = self._sessions["node"] = LiveSession(
             self._addresses,
             self._carrier(),
             random.random,

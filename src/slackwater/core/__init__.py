@@ -51,7 +51,7 @@ from slackwater.core.statement import (
     Subscribe,
 )
 from slackwater.core.types import DataType, Instant, Key, Position, Row, Scalar, instant, moment
-from slackwater.core.update import Change, Operation, Origin, Update
+from slackwater.core.update import Operation, Origin, RowChange, Update
 
 __all__ = [
     "EVERYTHING",
@@ -64,7 +64,6 @@ __all__ = [
     "Box",
     "Catalogued",
     "Categories",
-    "Change",
     "Clock",
     "Column",
     "CreateSource",
@@ -99,6 +98,7 @@ __all__ = [
     "QueryId",
     "Region",
     "Row",
+    "RowChange",
     "Scalar",
     "SchemaError",
     "Select",

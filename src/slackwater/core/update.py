@@ -48,7 +48,7 @@ class Update:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class RowChange:
     """What an update did to the latest state: the row before and after, None where there was or is none."""
 
     table: str

@@ -39,7 +39,7 @@ class Role:
 
 
 @dataclass(slots=True)
-class _Watched:
+class _WatchedProcess:
     role: Role
     process: asyncio.subprocess.Process | None = None
     state: str = "waiting"
@@ -55,7 +55,7 @@ class Supervisor:
     """Keeps roles running; `tell` gets what happens, `passed` the lines of the processes, `state` a file for others."""
 
     def __init__(self, roles: Sequence[Role], tell: Tell, passed: Pass, state: Path) -> None:
-        self._watched = [_Watched(role) for role in roles]
+        self._watched = [_WatchedProcess(role) for role in roles]
         self._tell = tell
         self._pass = passed
         self._state = state
@@ -87,7 +87,7 @@ class Supervisor:
         await asyncio.gather(*(one.task for one in self._watched if one.task is not None))
         return True
 
-    async def _keep(self, one: _Watched) -> None:
+    async def _keep(self, one: _WatchedProcess) -> None:
         while not one.stopping.is_set():
             began = time.monotonic()
             code = await self._once(one)
@@ -107,7 +107,7 @@ class Supervisor:
             except TimeoutError:
                 one.wait = min(2 * one.wait, LONGEST_WAIT)
 
-    async def _once(self, one: _Watched) -> int:
+    async def _once(self, one: _WatchedProcess) -> int:
         """Run it until it ends."""
         command = list(one.role.command())
         try:
@@ -147,7 +147,7 @@ class Supervisor:
                 return
             self._pass(name, line.decode(errors="replace").rstrip())
 
-    async def _look(self, one: _Watched) -> None:
+    async def _look(self, one: _WatchedProcess) -> None:
         """Find out where the process can be reached."""
         if one.role.found is None:
             return
@@ -158,7 +158,7 @@ class Supervisor:
         self._tell({"event": "listening", "process": one.role.name, "url": one.url})
         self._write()
 
-    async def _stop(self, one: _Watched) -> None:
+    async def _stop(self, one: _WatchedProcess) -> None:
         one.stopping.set()
         process = one.process
         if process is not None and process.returncode is None:

@@ -9,7 +9,7 @@ position, because they were dropped in the same moment, is kept by nobody; dropp
 
 Several engines may share the queries of a log: each is told which ones it keeps. All of them know all tables and all
 registrations, and give keys the same slots, so it does not matter for a byte of what is said who keeps what. They may
-share the rows of joins as well: then each has a `Part`, and attends to the joins that others keep.
+share the rows of joins as well: then each has a `ShardPart`, and attends to the joins that others keep.
 No I/O, no clock: a state is a function of the log and of how it was cut into steps.
 """
 
@@ -44,7 +44,7 @@ from slackwater.log import (
 from slackwater.processing.base import Answer, Notifications
 from slackwater.processing.concatenate import merged
 from slackwater.processing.host import Host
-from slackwater.processing.joined import Part, Surveyed
+from slackwater.processing.joined import ShardPart, Surveyed
 from slackwater.processing.joined.sample import some_of
 from slackwater.sql.explain_tree import Detail, ExplainTree
 
@@ -81,7 +81,7 @@ def _sort(entry: Entry) -> _Sort:
             return _Sort.BEGIN
 
 
-class _State(msgspec.Struct):
+class _EngineState(msgspec.Struct):
     format: int
     generation: int
     registrations: list[msgspec.Raw]
@@ -91,7 +91,7 @@ class _State(msgspec.Struct):
 class QueryEngine:
     """See the module."""
 
-    def __init__(self, keeps: Keeps = on_node, part: Part | None = None) -> None:
+    def __init__(self, keeps: Keeps = on_node, part: ShardPart | None = None) -> None:
         self.host = Host()
         self.host.spread(part)
         self.keeps = keeps
@@ -171,7 +171,7 @@ class QueryEngine:
         """The numbers of the queries that read a table, whoever keeps them."""
         return sorted(self._standing.on_table(table))
 
-    def share(self, keeps: Keeps, part: Part | None = None) -> list[Answer]:
+    def share(self, keeps: Keeps, part: ShardPart | None = None) -> list[Answer]:
         """Keep others of the queries from here on; what is said of those that are new here is exact at this moment.
 
         Who has which rows of joins may change as well: nothing has to be said for it.
@@ -336,12 +336,12 @@ class QueryEngine:
 
     def snapshot(self, generation: int = 0) -> bytes:
         """The whole state as bytes."""
-        return msgspec.msgpack.encode(_State(_FORMAT, generation, self._standing.plain(), self.host.snapshot()))
+        return msgspec.msgpack.encode(_EngineState(_FORMAT, generation, self._standing.plain(), self.host.snapshot()))
 
     def restore(self, state: bytes) -> int:
         """Become what the snapshot was taken of; returns the generation that took it."""
         try:
-            plain = msgspec.msgpack.decode(state, type=_State)
+            plain = msgspec.msgpack.decode(state, type=_EngineState)
         except msgspec.MsgspecError as error:
             raise StoreError(f"a snapshot cannot be read: {error}") from error
         if plain.format != _FORMAT:

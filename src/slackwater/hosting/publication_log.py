@@ -26,7 +26,7 @@ from slackwater.core.errors import PositionGone, StoreError
 from slackwater.core.types import Position
 from slackwater.hosting.publication import Publication, decode, encode
 from slackwater.hosting.replica import Replica
-from slackwater.hosting.snapshots import Snapshot, SnapshotFolder
+from slackwater.hosting.snapshots import NodeSnapshot, SnapshotFolder
 from slackwater.log import disk
 
 _MAGIC = b"SWSAID01"
@@ -141,7 +141,7 @@ class PublicationWriter:
 
     def keep_answers(self) -> None:
         """Write down all that has been said, so that nobody needs to read it from the beginning."""
-        self._answers.write(Snapshot(self.replica.position, self.replica.snapshot()))
+        self._answers.write(NodeSnapshot(self.replica.position, self.replica.snapshot()))
 
     def forget_before(self, position: int) -> None:
         """Remove what was said before this position, as far as the answers make it dispensable."""
@@ -172,7 +172,7 @@ def _latest(folder: Path) -> Replica:
     return Replica()
 
 
-def _sound(folder: Path) -> Iterator[Snapshot]:
+def _sound(folder: Path) -> Iterator[NodeSnapshot]:
     return SnapshotFolder(folder / _ANSWERS).read(Position(0), Position(2**63 - 1))
 
 

@@ -25,7 +25,7 @@ from slackwater.processing.columns import python_rows, python_values, rows_schem
 _FORMAT = 2
 
 
-class _State(msgspec.Struct, array_like=True):
+class _ReplicaState(msgspec.Struct, array_like=True):
     format: int
     generation: int
     position: int
@@ -134,7 +134,7 @@ class Replica:
     def snapshot(self) -> bytes:
         """Everything as bytes."""
         return msgspec.msgpack.encode(
-            _State(
+            _ReplicaState(
                 _FORMAT,
                 self.generation,
                 self.position,
@@ -149,7 +149,7 @@ class Replica:
     def restore(cls, state: bytes) -> "Replica":
         """What the bytes were made of."""
         try:
-            plain = msgspec.msgpack.decode(state, type=_State)
+            plain = msgspec.msgpack.decode(state, type=_ReplicaState)
         except msgspec.MsgspecError as error:
             raise StoreError(f"what was said cannot be read: {error}") from error
         if plain.format != _FORMAT:

@@ -22,7 +22,7 @@ _NAME = re.compile(r"^(\d{20})\.snapshot$")
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class NodeSnapshot:
     """The state of a node as of a position."""
 
     position: Position
@@ -35,7 +35,7 @@ class SnapshotFolder:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def write(self, snapshot: Snapshot) -> Path:
+    def write(self, snapshot: NodeSnapshot) -> Path:
         """Make a snapshot durable, then forget all but the latest two."""
         path = self.folder / f"{snapshot.position:020d}.snapshot"
         draft = path.with_suffix(".draft")
@@ -54,7 +54,7 @@ class SnapshotFolder:
             raise StoreError(f"a snapshot cannot be written to {self.folder}: {error}") from error
         return path
 
-    def read(self, start: Position, end: Position) -> Iterator[Snapshot]:
+    def read(self, start: Position, end: Position) -> Iterator[NodeSnapshot]:
         """The sound snapshots from which a log that holds these positions can be followed, latest first."""
         for path in self._paths():
             position = Position(int(path.name[:20]))
@@ -66,7 +66,7 @@ class SnapshotFolder:
                 continue
             state = unsealed(_MAGIC, content)
             if state is not None:
-                yield Snapshot(position, state)
+                yield NodeSnapshot(position, state)
 
     def oldest(self) -> Position | None:
         """The position of the oldest one: the log is needed from there on."""

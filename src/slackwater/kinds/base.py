@@ -40,7 +40,7 @@ Q = TypeVar("Q", bound=StandingQuery)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Asked:
+class UnboundSubscription:
     """A subscription to be bound: its tree, its SELECT out of brackets, its bound, and what the names may mean."""
 
     tree: nodes.Subscribe
@@ -80,7 +80,7 @@ class QueryKind(ABC, Generic[Q]):
         """Whether a subscription or SELECT of this shape is of this kind."""
 
     @abstractmethod
-    def bind(self, asked: Asked) -> Q:
+    def bind(self, asked: UnboundSubscription) -> Q:
         """The query that a subscription means; a `SqlError` or `NotSupported` with its place where it means none."""
 
     @abstractmethod
@@ -155,5 +155,5 @@ def subscription(select: exp.Expr, bound: Bound = EXACT) -> nodes.Subscribe:
         this=select,
         alias=None,
         within=nodes.Within(this=literal_node(bound.within)) if bound != EXACT else None,
-        fidelity=nodes.Fidelity(this=literal_node(bound.fidelity)) if not bound.always else None,
+        fidelity=nodes.FidelityClause(this=literal_node(bound.fidelity)) if not bound.always else None,
     )

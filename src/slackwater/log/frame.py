@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from slackwater.core.errors import LogCorrupt, LogError
 from slackwater.core.types import Instant, Position
 from slackwater.log import disk
-from slackwater.log.records import MOST_SUBJECT, Encoded, RecordKind, Stored
+from slackwater.log.records import MOST_SUBJECT, EncodedRecord, RecordKind, StoredRecord
 
 MARKER = b"SWfr"
 _HEAD = struct.Struct("<4sIIIQQqqIHH")
@@ -89,7 +89,7 @@ class Head:
         return self.body_offset + _padded(self.body_length)
 
 
-def stored(head: Head, body: memoryview | bytes) -> Stored:
+def stored(head: Head, body: memoryview | bytes) -> StoredRecord:
     """Put head and body together, for decoding."""
     try:
         kind = RecordKind(head.kind)
@@ -98,14 +98,14 @@ def stored(head: Head, body: memoryview | bytes) -> Stored:
             f"the record at position {head.first} is of kind {head.kind}, which this version does not know; "
             f"a newer Slackwater wrote it: use that version"
         ) from None
-    return Stored(head.first, head.rows, kind, head.subject, body)
+    return StoredRecord(head.first, head.rows, kind, head.subject, body)
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """A record's frame but for what is known only when it is written: position, settled and salt."""
 
-    encoded: Encoded
+    encoded: EncodedRecord
     subject: bytes
     pieces: tuple[memoryview, ...]
     body_length: int
@@ -117,7 +117,7 @@ class Prepared:
         return _HEAD.size + len(self.subject) + _padded(self.body_length)
 
 
-def prepare(encoded: Encoded) -> Prepared:
+def prepare(encoded: EncodedRecord) -> Prepared:
     """Do the expensive part of making a frame: the body's checksum."""
     subject = encoded.subject.encode()
     pieces = [memoryview(piece) for piece in encoded.body]

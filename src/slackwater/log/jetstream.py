@@ -44,8 +44,8 @@ from slackwater.core.errors import LogCorrupt, LogError, LogLocked, PositionGone
 from slackwater.core.types import Position
 from slackwater.log.base import Entry, check_range, cut
 from slackwater.log.catalog import Catalog
-from slackwater.log.jetstream_block import PIECE_HEAD, Assembly, Block, blocks, read_piece, records
-from slackwater.log.jetstream_stream import Message, Stream
+from slackwater.log.jetstream_block import PIECE_HEAD, Assembly, RecordBlock, blocks, read_piece, records
+from slackwater.log.jetstream_stream import Stream, StreamMessage
 from slackwater.log.records import CATALOG_KINDS, Record, decode, decode_tables, encode, encode_tables
 from slackwater.log.writer import MOST_APPEND
 
@@ -73,7 +73,7 @@ class _Base(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class _View:
+class _StreamView:
     """What is in the stream at a moment: the log from `base.start` to `end`, in messages up to `last`."""
 
     base: _Base
@@ -82,7 +82,7 @@ class _View:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _RecentBlock:
     """A block that was appended lately."""
 
     first: Position
@@ -116,7 +116,7 @@ class JetStreamLog:
         self._appending = Lock()
         self._guard = Lock()
         self._places: OrderedDict[Position, int] = OrderedDict()
-        self._recent: deque[_Kept] = deque()
+        self._recent: deque[_RecentBlock] = deque()
         self._recent_bytes = 0
         self._folded: tuple[Position, int, Catalog] | None = None
         self._unsettled = False
@@ -218,7 +218,7 @@ class JetStreamLog:
             if len(content) > self._stream.largest:
                 raise LogError(f"the definitions of all tables take {len(content)} bytes, more than a message may have")
             self._fence = self._store(_BASE, content)
-            self._view = _View(base, view.end, self._fence)
+            self._view = _StreamView(base, view.end, self._fence)
             self._finish_dropping(base)
             return first
 
@@ -256,7 +256,7 @@ class JetStreamLog:
         stream.purge(_WRITER, keep=1)
         return fence
 
-    def _store_block(self, block: Block) -> None:
+    def _store_block(self, block: RecordBlock) -> None:
         view = self._view
         subject = _TABLE if block.tables else _RECORD
         begun = self._fence + 1
@@ -264,12 +264,12 @@ class JetStreamLog:
             self._fence = self._store(subject, piece)
         end = Position(view.end + block.rows)
         with self._guard:
-            self._recent.append(_Kept(view.end, end, block.content))
+            self._recent.append(_RecentBlock(view.end, end, block.content))
             self._recent_bytes += len(block.content)
             while self._recent_bytes > _RECENT_BYTES and len(self._recent) > 1:
                 self._recent_bytes -= len(self._recent.popleft().content)
         self._remember(view.end, begun)
-        self._view = _View(view.base, end, self._fence)
+        self._view = _StreamView(view.base, end, self._fence)
 
     def _store(self, subject: str, payload: bytes) -> int:
         # Whatever interrupts it: the next append begins by looking at what there is.
@@ -315,7 +315,7 @@ class JetStreamLog:
 
     # ---- reading
 
-    def _present(self) -> _View:
+    def _present(self) -> _StreamView:
         self._check_open()
         if self._read_only:
             # What was seen before this look is promised; others may look, and see more, in the meantime.
@@ -328,21 +328,21 @@ class JetStreamLog:
                     self._view = view
         return self._view
 
-    def _sound(self) -> _View:
+    def _sound(self) -> _StreamView:
         """What there is, if that is all that was acknowledged."""
         marked, view = self._stream.marked(), self._look()
         if marked > view.end:
             raise self._lost(view, marked)
         return view
 
-    def _lost(self, view: _View, promised: int) -> LogCorrupt:
+    def _lost(self, view: _StreamView, promised: int) -> LogCorrupt:
         return LogCorrupt(
             f"the log at {self._stream.address} ends at position {view.end}, but everything before {promised} had been "
             f"acknowledged: the servers lost it; put back a copy of the stream, or delete the stream "
             f"{self._stream.mark_name} to accept the loss"
         )
 
-    def _look(self) -> _View:
+    def _look(self) -> _StreamView:
         based, last = self._stream.last(_BASE), self._stream.last(_LOG)
         try:
             base = _Base() if based is None else msgspec.json.decode(based.payload, type=_Base)
@@ -350,7 +350,7 @@ class JetStreamLog:
             raise LogCorrupt(f"the beginning of the log at {self._stream.address} cannot be read: {error}") from None
         end = Position(base.start) if last is None else read_piece(last.sequence, last.payload).end
         # The two were asked for one after the other: the log may have been emptied in between.
-        return _View(base, Position(max(end, base.start)), 0 if last is None else last.sequence)
+        return _StreamView(base, Position(max(end, base.start)), 0 if last is None else last.sequence)
 
     def _entries(self, start: Position, end: Position, last: int) -> Iterator[Entry]:
         position = start
@@ -367,7 +367,7 @@ class JetStreamLog:
                     if position >= end:
                         return
 
-    def _kept(self, position: Position) -> _Kept | None:
+    def _kept(self, position: Position) -> _RecentBlock | None:
         with self._guard:
             nth = bisect_right(self._recent, position, key=lambda one: one.first) - 1
             return self._recent[nth] if nth >= 0 and position < self._recent[nth].end else None
@@ -377,7 +377,7 @@ class JetStreamLog:
         view = self._present()
         if start < view.base.start:
             raise PositionGone(f"position {start} was dropped while it was being read; it starts at {view.base.start}")
-        first, sequence = self._locate(start, _View(view.base, view.end, last))
+        first, sequence = self._locate(start, _StreamView(view.base, view.end, last))
         expected = first
         for at, content in self._blocks(sequence, last):
             if at != expected:
@@ -412,7 +412,7 @@ class JetStreamLog:
             average = sum(len(one.payload) for one in found) // max(1, len(found)) + 1
             ahead = max(2, min(2 * ahead, _MOST_AHEAD, _AHEAD_BYTES // average))
 
-    def _locate(self, position: Position, view: _View) -> tuple[Position, int]:
+    def _locate(self, position: Position, view: _StreamView) -> tuple[Position, int]:
         """The first position of the block that holds a position, and the sequence of its first message."""
         with self._guard:
             known = self._places.get(position)
@@ -420,7 +420,7 @@ class JetStreamLog:
             return position, known
         # The first positions of messages never go down: look for the last one that is not beyond.
         low, high = view.base.sequence, view.last
-        found: Message | None = None
+        found: StreamMessage | None = None
         while low <= high:
             middle = (low + high) // 2
             message = self._stream.next(middle, _LOG)
@@ -446,7 +446,7 @@ class JetStreamLog:
 
     # ---- tables
 
-    def _catalog_of(self, view: _View) -> Catalog:
+    def _catalog_of(self, view: _StreamView) -> Catalog:
         """The tables at the end; what was read of them before is not read again."""
         known = self._folded
         if known is None or known[0] < view.base.start:

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 
 from slackwater.core.errors import LogCorrupt, LogError
 from slackwater.core.types import Position
-from slackwater.log.records import Encoded, RecordKind, Stored
+from slackwater.log.records import EncodedRecord, RecordKind, StoredRecord
 
 MARKER = b"SWjs"
 _PIECE = struct.Struct("<4sIQQIII")
@@ -40,7 +40,7 @@ BLOCK_BYTES = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class StreamPiece:
     """One message of a stream, by its place there."""
 
     sequence: int
@@ -63,7 +63,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class RecordBlock:
     """Records that are kept together."""
 
     rows: int
@@ -87,19 +87,19 @@ def _checked(first: Position, writer: int, rows: int, number: int, count: int, b
     return bytes(message)
 
 
-def read_piece(sequence: int, payload: bytes) -> Piece:
+def read_piece(sequence: int, payload: bytes) -> StreamPiece:
     """Check a message and read what it says."""
     if len(payload) < PIECE_HEAD or not payload.startswith(MARKER):
         raise LogCorrupt(f"message {sequence} of the stream is no part of a log: somebody else wrote there")
     _, checksum, first, writer, rows, number, count = _PIECE.unpack_from(payload)
     if zlib.crc32(memoryview(payload)[_CHECKED_FROM:]) != checksum:
         raise LogCorrupt(f"message {sequence} of the stream is damaged: its checksum is wrong; put back a copy")
-    return Piece(sequence, Position(first), writer, rows, number, count, memoryview(payload)[PIECE_HEAD:])
+    return StreamPiece(sequence, Position(first), writer, rows, number, count, memoryview(payload)[PIECE_HEAD:])
 
 
-def blocks(encoded: Sequence[Encoded], catalog_kinds: frozenset[RecordKind]) -> list[Block]:
+def blocks(encoded: Sequence[EncodedRecord], catalog_kinds: frozenset[RecordKind]) -> list[RecordBlock]:
     """Records as blocks, in their order."""
-    made: list[Block] = []
+    made: list[RecordBlock] = []
     parts: list[bytes] = []
     rows = length = 0
     tables = False
@@ -110,12 +110,12 @@ def blocks(encoded: Sequence[Encoded], catalog_kinds: frozenset[RecordKind]) -> 
         parts += (_RECORD.pack(one.rows, size, one.kind, len(subject)), subject, *(bytes(piece) for piece in one.body))
         rows, length, tables = rows + one.rows, length + size, tables or one.kind in catalog_kinds
         if nth == len(encoded) - 1 or length >= BLOCK_BYTES or rows >= 2**31:
-            made.append(Block(rows, tables, b"".join(parts)))
+            made.append(RecordBlock(rows, tables, b"".join(parts)))
             parts, rows, length, tables = [], 0, 0, False
     return made
 
 
-def records(first: Position, content: memoryview | bytes) -> Iterator[Stored]:
+def records(first: Position, content: memoryview | bytes) -> Iterator[StoredRecord]:
     """The records of a whole block that begins at a position."""
     content, at = memoryview(content), 0
     while at < len(content):
@@ -128,7 +128,7 @@ def records(first: Position, content: memoryview | bytes) -> Iterator[Stored]:
             raise LogError(
                 f"the record at position {first} cannot be read ({error}); a newer Slackwater may have written it"
             ) from None
-        yield Stored(first, rows, known, subject, content[body_at : body_at + size])
+        yield StoredRecord(first, rows, known, subject, content[body_at : body_at + size])
         first, at = Position(first + rows), body_at + size
 
 
@@ -136,9 +136,9 @@ class Assembly:
     """Puts pieces together that come in the order of the stream."""
 
     def __init__(self) -> None:
-        self._pieces: list[Piece] = []
+        self._pieces: list[StreamPiece] = []
 
-    def add(self, piece: Piece) -> tuple[Position, memoryview | bytes] | None:
+    def add(self, piece: StreamPiece) -> tuple[Position, memoryview | bytes] | None:
         """The block that is whole with this piece: where it begins, and its content."""
         before = self._pieces[-1] if self._pieces else None
         if piece.number == 0:

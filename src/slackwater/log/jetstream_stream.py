@@ -32,7 +32,7 @@ _WRONG_LAST_SEQUENCE, _NO_MESSAGE, _NO_STREAM, _NAME_IN_USE = 10071, 10037, 1005
 _TRANSIENT_CODES = frozenset({408, 500, 503})
 
 
-class Unanswered(Exception):
+class StreamUnreachable(Exception):
     """The servers cannot be reached, or do not answer in time."""
 
 
@@ -41,7 +41,7 @@ class Unknown(LogAway):
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class StreamMessage:
     """A message of the stream."""
 
     sequence: int
@@ -61,7 +61,7 @@ class _Got(msgspec.Struct):
     data: bytes = b""
 
 
-class _State(msgspec.Struct):
+class _StreamState(msgspec.Struct):
     first_seq: int
     last_seq: int
 
@@ -78,12 +78,12 @@ class _Config(msgspec.Struct):
 class _Reply(msgspec.Struct):
     error: _Problem | None = None
     message: _Got | None = None
-    state: _State | None = None
+    state: _StreamState | None = None
     config: _Config | None = None
     seq: int | None = None
 
 
-class Refused(Exception):
+class StreamRefused(Exception):
     """The servers understood, and say no."""
 
     def __init__(self, problem: _Problem) -> None:
@@ -141,7 +141,7 @@ class Stream:
         """Whether there is such a stream."""
         try:
             self._wait(self._api(f"STREAM.INFO.{self.name}"))
-        except Refused as refused:
+        except StreamRefused as refused:
             if refused.problem.err_code == _NO_STREAM:
                 return False
             raise self._error(refused) from None
@@ -160,7 +160,7 @@ class Stream:
     def _make(self, config: dict[str, Any]) -> None:
         try:
             self._wait(self._api(f"STREAM.CREATE.{config['name']}", config | {"storage": "file"}))
-        except Refused as refused:
+        except StreamRefused as refused:
             if refused.problem.err_code != _NAME_IN_USE:
                 raise self._error(refused) from None
 
@@ -178,7 +178,7 @@ class Stream:
         asked = {"last_by_subj": self._mark_subject}
         try:
             got = self._wait(self._api(f"STREAM.MSG.GET.{self.mark_name}", asked)).message
-        except Refused as refused:
+        except StreamRefused as refused:
             if refused.problem.err_code in (_NO_STREAM, _NO_MESSAGE):
                 return 0
             raise self._error(refused) from None
@@ -203,15 +203,15 @@ class Stream:
         assert state is not None
         return state.last_seq
 
-    def last(self, subject: str) -> Message | None:
+    def last(self, subject: str) -> StreamMessage | None:
         """The last message under a subject."""
         return self._get({"last_by_subj": f"{self.prefix}.{subject}"})
 
-    def next(self, sequence: int, subject: str) -> Message | None:
+    def next(self, sequence: int, subject: str) -> StreamMessage | None:
         """The first message under a subject from a sequence on."""
         return self._get({"seq": max(1, sequence), "next_by_subj": f"{self.prefix}.{subject}"})
 
-    def get(self, first: int, count: int) -> list[Message]:
+    def get(self, first: int, count: int) -> list[StreamMessage]:
         """The messages of so many sequences, those that there are."""
         return self._wait(self._patiently(lambda: self._get_many(range(first, first + count))))
 
@@ -228,7 +228,7 @@ class Stream:
         asked |= {"seq": before} if before is not None else {"keep": keep}
         try:
             self._wait(self._api(f"STREAM.PURGE.{self.name}", asked))
-        except Refused as refused:
+        except StreamRefused as refused:
             raise self._error(refused) from None
 
     def ask(self, seconds: float) -> str | None:
@@ -281,23 +281,23 @@ class Stream:
         await asyncio.gather(*others, return_exceptions=True)
 
     async def _request(self, subject: str, payload: bytes, headers: dict[str, str] | None = None) -> "Msg":
-        """One question and its answer; raises `Unanswered` at once when the connection breaks meanwhile."""
+        """One question and its answer; raises `StreamUnreachable` at once when the connection breaks meanwhile."""
         from nats import errors
 
         client = self._client
         assert client is not None
         if not client.is_connected:
-            raise Unanswered("not connected")
+            raise StreamUnreachable("not connected")
         self._broken.clear()
         asking = asyncio.ensure_future(client.request(subject, payload, _ANSWER_SECONDS, headers=headers))
         breaking = asyncio.ensure_future(self._broken.wait())
         try:
             await asyncio.wait({asking, breaking}, return_when=asyncio.FIRST_COMPLETED)
             if not asking.done():
-                raise Unanswered("the connection broke")
+                raise StreamUnreachable("the connection broke")
             return asking.result()
         except (errors.Error, OSError, TimeoutError) as error:
-            raise Unanswered(str(error) or type(error).__name__) from None
+            raise StreamUnreachable(str(error) or type(error).__name__) from None
         finally:
             for task in (asking, breaking):
                 task.cancel()
@@ -309,7 +309,7 @@ class Stream:
         while True:
             try:
                 return await work()
-            except Unanswered as error:
+            except StreamUnreachable as error:
                 if self._loop.time() >= give_up:
                     raise LogAway(
                         f"the log at {self.address} does not answer for {self._patience:g} s ({error}): "
@@ -324,14 +324,14 @@ class Stream:
         answer = await self._request(f"$JS.API.{name}", b"" if asked is None else msgspec.json.encode(asked))
         return _read(answer.data)
 
-    async def _get_many(self, sequences: Sequence[int]) -> list[Message]:
-        found: list[Message] = []
+    async def _get_many(self, sequences: Sequence[int]) -> list[StreamMessage]:
+        found: list[StreamMessage] = []
         for at in range(0, len(sequences), _TOGETHER):
             some = await asyncio.gather(*(self._get_one(one) for one in sequences[at : at + _TOGETHER]))
             found += [one for one in some if one is not None]
         return found
 
-    async def _get_one(self, sequence: int) -> Message | None:
+    async def _get_one(self, sequence: int) -> StreamMessage | None:
         assert self._client is not None
         from nats import errors
 
@@ -342,33 +342,33 @@ class Stream:
             # A stream that was made without allow_direct; or no server at all, which is then noticed.
             return await self._get_once({"seq": sequence})
         except (errors.Error, OSError, TimeoutError) as error:
-            raise Unanswered(str(error) or type(error).__name__) from None
+            raise StreamUnreachable(str(error) or type(error).__name__) from None
         headers = answer.headers or {}
         if "Nats-Sequence" in headers:
-            return Message(int(headers["Nats-Sequence"]), self._short(headers["Nats-Subject"]), answer.data)
+            return StreamMessage(int(headers["Nats-Sequence"]), self._short(headers["Nats-Subject"]), answer.data)
         # Any server that has the stream answers, perhaps one that is behind; the one that leads knows.
         return await self._get_once({"seq": sequence})
 
-    async def _get_once(self, asked: dict[str, Any]) -> Message | None:
+    async def _get_once(self, asked: dict[str, Any]) -> StreamMessage | None:
         try:
             got = (await self._api_once(f"STREAM.MSG.GET.{self.name}", asked)).message
-        except Refused as refused:
+        except StreamRefused as refused:
             if refused.problem.err_code == _NO_MESSAGE:
                 return None
             raise self._error(refused) from None
         assert got is not None
-        return Message(got.seq, self._short(got.subject), got.data)
+        return StreamMessage(got.seq, self._short(got.subject), got.data)
 
     def _short(self, subject: str) -> str:
         return subject.removeprefix(f"{self.prefix}.")
 
-    def _get(self, asked: dict[str, Any]) -> Message | None:
+    def _get(self, asked: dict[str, Any]) -> StreamMessage | None:
         return self._wait(self._patiently(lambda: self._get_once(asked)))
 
     def _info(self) -> _Reply:
         try:
             return self._wait(self._api(f"STREAM.INFO.{self.name}"))
-        except Refused as refused:
+        except StreamRefused as refused:
             raise self._error(refused) from None
 
     async def _store(self, subject: str, payload: bytes, after: int) -> int:
@@ -392,9 +392,9 @@ class Stream:
                 if stored != after + 1:
                     raise LogCorrupt(f"message {after + 1} of the stream {self.name} was stored as {stored}")
                 return stored
-            except Unanswered as error:
+            except StreamUnreachable as error:
                 why = str(error)
-            except Refused as refused:
+            except StreamRefused as refused:
                 code = refused.problem.err_code
                 if code != _WRONG_LAST_SEQUENCE:
                     raise LogError(f"{self._error(refused)}; nothing of it was kept") from None
@@ -411,7 +411,7 @@ class Stream:
             await asyncio.sleep(_AGAIN_SECONDS)
 
     async def _last(self) -> int | None:
-        with suppress(Unanswered, Refused):
+        with suppress(StreamUnreachable, StreamRefused):
             state = (await self._api_once(f"STREAM.INFO.{self.name}")).state
             return None if state is None else state.last_seq
         return None
@@ -437,7 +437,7 @@ class Stream:
         await self._client.subscribe(f"slackwater.writer.{self.name}", cb=say)
         await self._client.flush()
 
-    def _error(self, refused: Refused) -> LogError:
+    def _error(self, refused: StreamRefused) -> LogError:
         return LogError(f"the stream {self.name} at {self.address} says: {refused}")
 
 
@@ -445,9 +445,9 @@ def _read(data: bytes) -> _Reply:
     try:
         reply = msgspec.json.decode(data, type=_Reply)
     except msgspec.MsgspecError as error:
-        raise Unanswered(f"an answer that cannot be read: {error}") from None
+        raise StreamUnreachable(f"an answer that cannot be read: {error}") from None
     if reply.error is not None:
         if reply.error.code in _TRANSIENT_CODES:
-            raise Unanswered(reply.error.description)
-        raise Refused(reply.error)
+            raise StreamUnreachable(reply.error.description)
+        raise StreamRefused(reply.error)
     return reply

@@ -12,16 +12,16 @@ from slackwater.core.errors import LogCorrupt, LogError, LogLocked, PositionGone
 from slackwater.core.types import Position
 from slackwater.log.base import Entry, check_range, cut
 from slackwater.log.catalog import Catalog
-from slackwater.log.records import CATALOG_KINDS, Record, Stored, decode, encode
+from slackwater.log.records import CATALOG_KINDS, Record, StoredRecord, decode, encode
 
 _BEGINNING = Position(0)
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class ChecksummedRecord:
     """A record in the store, with its checksum."""
 
-    stored: Stored
+    stored: StoredRecord
     checksum: int
 
     @property
@@ -40,7 +40,7 @@ class Kept:
 class MemoryStore:
     """What takes the place of the disk: it outlives the logs that are opened on it."""
 
-    kept: list[Kept] = field(default_factory=list)
+    kept: list[ChecksummedRecord] = field(default_factory=list)
     start: Position = _BEGINNING
     end: Position = _BEGINNING
     dropped: Catalog = field(default_factory=Catalog)
@@ -94,7 +94,9 @@ class MemoryLog:
             end = store.end
             for one in encoded:
                 body = b"".join(one.body)
-                store.kept.append(Kept(Stored(end, one.rows, one.kind, one.subject, body), zlib.crc32(body)))
+                store.kept.append(
+                    ChecksummedRecord(StoredRecord(end, one.rows, one.kind, one.subject, body), zlib.crc32(body))
+                )
                 end = Position(end + one.rows)
             store.end = end
             return end

@@ -116,7 +116,7 @@ _EVERY_TABLE = "*"
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredRecord:
     """A record as a log keeps it: `rows` positions, beginning at `first`."""
 
     first: Position
@@ -127,7 +127,7 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Encoded:
+class EncodedRecord:
     """A record ready to be stored; the log adds the position.
 
     The body comes in pieces that follow each other, so that a log can write them without joining them first.
@@ -142,30 +142,30 @@ class Encoded:
     latest: Instant | None = None
 
 
-def encode(record: Record) -> Encoded:
+def encode(record: Record) -> EncodedRecord:
     """Turn a record into bytes; refuse what could not be read back."""
     match record:
         case Updates(table, batch):
             body = (_schema_message(table, batch.schema, RecordKind.UPDATES), batch.serialize(), _END_OF_STREAM)
             times = pc.min_max(batch.column(EVENT_TIME))
             earliest, latest = times["min"].value, times["max"].value
-            return Encoded(_rows(batch), RecordKind.UPDATES, _subject(table), body, earliest, latest)
+            return EncodedRecord(_rows(batch), RecordKind.UPDATES, _subject(table), body, earliest, latest)
         case Quarantined(table, batch):
             body = (_schema_message(table, batch.schema, RecordKind.QUARANTINED), batch.serialize(), _END_OF_STREAM)
-            return Encoded(_rows(batch), RecordKind.QUARANTINED, _subject(table), body)
+            return EncodedRecord(_rows(batch), RecordKind.QUARANTINED, _subject(table), body)
         case TableDefined(schema):
-            return Encoded(1, RecordKind.TABLE, _subject(schema.name), (msgspec.json.encode(_plain(schema)),))
+            return EncodedRecord(1, RecordKind.TABLE, _subject(schema.name), (msgspec.json.encode(_plain(schema)),))
         case TableDropped(table):
-            return Encoded(1, RecordKind.DROPPED_TABLE, _subject(table), ())
+            return EncodedRecord(1, RecordKind.DROPPED_TABLE, _subject(table), ())
         case Registered(table):
-            return Encoded(1, RecordKind.REGISTERED, _subject(table), (msgspec.json.encode(record),))
+            return EncodedRecord(1, RecordKind.REGISTERED, _subject(table), (msgspec.json.encode(record),))
         case Unregistered(table):
-            return Encoded(1, RecordKind.UNREGISTERED, _subject(table), (msgspec.json.encode(record),))
+            return EncodedRecord(1, RecordKind.UNREGISTERED, _subject(table), (msgspec.json.encode(record),))
         case TimePassed():
-            return Encoded(1, RecordKind.TIME, _EVERY_TABLE, (msgspec.json.encode(record),))
+            return EncodedRecord(1, RecordKind.TIME, _EVERY_TABLE, (msgspec.json.encode(record),))
 
 
-def decode(stored: Stored) -> Record:
+def decode(stored: StoredRecord) -> Record:
     """Turn bytes back into the record; anything unreadable is `LogCorrupt`."""
     try:
         return _DECODERS[stored.kind](stored)
@@ -248,7 +248,7 @@ def _described(columns: list[tuple[str, pa.DataType]]) -> str:
     return ", ".join(f"{name} {type_}" for name, type_ in columns) or "none"
 
 
-def _from_ipc(stored: Stored) -> pa.RecordBatch:
+def _from_ipc(stored: StoredRecord) -> pa.RecordBatch:
     with pa.ipc.open_stream(pa.py_buffer(stored.body)) as reader:
         batch = reader.read_next_batch()
     batch.validate()
@@ -280,7 +280,7 @@ def _schema(plain: _PlainTable) -> TableSchema:
     return TableSchema(plain.name, columns, tuple(plain.key), plain.event_time)
 
 
-_DECODERS: dict[RecordKind, Callable[[Stored], Record]] = {
+_DECODERS: dict[RecordKind, Callable[[StoredRecord], Record]] = {
     RecordKind.UPDATES: lambda stored: Updates(stored.subject, _from_ipc(stored)),
     RecordKind.QUARANTINED: lambda stored: Quarantined(stored.subject, _from_ipc(stored)),
     RecordKind.TABLE: lambda stored: TableDefined(_schema(msgspec.json.decode(stored.body, type=_PlainTable))),

@@ -55,12 +55,12 @@ def verify(path: str | Path, progress: Progress | None = None) -> Verification:
     The log may be written meanwhile: what becomes durable after the beginning is not looked at.
     """
     try:
-        return _Reading(Path(path), progress or (lambda done, total: None)).run()
+        return _SegmentCheck(Path(path), progress or (lambda done, total: None)).run()
     except OSError as error:
         raise LogError(f"the log at {path} cannot be read: {error}") from error
 
 
-class _Reading:
+class _SegmentCheck:
     """The state of one verification."""
 
     def __init__(self, folder: Path, progress: Progress) -> None:

@@ -44,7 +44,7 @@ from pyspark.sql.types import StructType
 from slackwater.core.errors import LogError, PositionGone, SchemaError
 from slackwater.core.types import Position
 from slackwater.log import Entry, Log, Quarantined, Record, RecordKind, Updates, encode, open_log
-from slackwater.log.records import Stored
+from slackwater.log.records import StoredRecord
 from slackwater.pipeline.tables.columns import aligned, stored_updates, with_positions
 
 FORMAT = "slackwater"
@@ -250,13 +250,13 @@ def _batch(rows: list[tuple[int, int, int, str, bytes]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array(column, field.type) for column, field in columns], schema=RECORDS)
 
 
-def stored_records(batch: pa.RecordBatch) -> Iterator[Stored]:
+def stored_records(batch: pa.RecordBatch) -> Iterator[StoredRecord]:
     """The records in a batch of the stream, still encoded."""
     positions, rows, kinds, subjects = (batch.column(k).to_pylist() for k in range(4))
     bodies = batch.column(4)
     for k, position in enumerate(positions):
         body = memoryview(bodies[k].as_buffer())
-        yield Stored(Position(position), rows[k], RecordKind(kinds[k]), subjects[k], body)
+        yield StoredRecord(Position(position), rows[k], RecordKind(kinds[k]), subjects[k], body)
 
 
 def _layout(options: LogOptions) -> pa.Schema:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from starlette.requests import HTTPConnection
 
-from slackwater.server.rest.errors import Refusal
+from slackwater.server.rest.errors import RequestRefused
 from slackwater.server.store import Scope, Store, Token
 
 LOCAL = "local"
@@ -42,7 +42,7 @@ def caller(request: HTTPConnection, store: Store, scope: Scope) -> Caller:
         return Caller()
     kind, _, text = request.headers.get("authorization", "").partition(" ")
     if kind.lower() != "bearer" or not text:
-        raise Refusal(
+        raise RequestRefused(
             HTTPStatus.UNAUTHORIZED, "unauthorized", "send the header Authorization: Bearer and a token", _BEARER
         )
     return by_token(text.strip(), store, scope)
@@ -52,10 +52,12 @@ def by_token(text: str, store: Store, scope: Scope) -> Caller:
     """Whose token this is, if it is good for what the scope says; a refusal otherwise."""
     token = store.check_token(text)
     if token is None:
-        raise Refusal(HTTPStatus.UNAUTHORIZED, "unauthorized", "the token is not known, or was revoked", _BEARER)
+        raise RequestRefused(HTTPStatus.UNAUTHORIZED, "unauthorized", "the token is not known, or was revoked", _BEARER)
     if not token.allows(scope):
         has = ", ".join(sorted(token.scopes))
-        raise Refusal(HTTPStatus.FORBIDDEN, "forbidden", f"this needs a token with the scope {scope}; yours has {has}")
+        raise RequestRefused(
+            HTTPStatus.FORBIDDEN, "forbidden", f"this needs a token with the scope {scope}; yours has {has}"
+        )
     return Caller(token)
 
 
@@ -83,7 +85,7 @@ def _check_local(request: HTTPConnection) -> None:
         except ValueError:
             host = None
         if host is None or not is_loopback(host):
-            raise Refusal(
+            raise RequestRefused(
                 HTTPStatus.FORBIDDEN,
                 "forbidden",
                 f"no token was made yet, so only this machine may ask; {what} names another (slackwater token create)",

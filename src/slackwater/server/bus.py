@@ -19,7 +19,7 @@ from slackwater.server.access import Caller, by_token, is_loopback
 from slackwater.server.group_commit import Busy
 from slackwater.server.live import Live
 from slackwater.server.node import Node
-from slackwater.server.rest.errors import Refusal, answer
+from slackwater.server.rest.errors import RequestRefused, answer
 from slackwater.server.store import STORE_FILE, Scope, Store
 
 
@@ -50,7 +50,7 @@ async def on_bus(node: Node, live: Live, address: str) -> AsyncIterator[NatsList
             who = _caller(words, node.store)
             live.check_room(who)
             encoding, sessions = _encoding(words), live.lane(words.get("host"))
-        except (Refusal, Busy) as error:
+        except (RequestRefused, Busy) as error:
             refusal = answer(error)
             raise Denied(str(error), status=refusal.status_code, body=bytes(refusal.body)) from None
 
@@ -69,7 +69,7 @@ def _caller(words: Mapping[str, str], store: Store) -> Caller:
         return Caller()
     text = words.get("token")
     if not text:
-        raise Refusal(HTTPStatus.UNAUTHORIZED, "unauthorized", "this node wants a token")
+        raise RequestRefused(HTTPStatus.UNAUTHORIZED, "unauthorized", "this node wants a token")
     return by_token(text, store, Scope.READ)
 
 
@@ -77,4 +77,4 @@ def _encoding(words: Mapping[str, str]) -> Encoding:
     try:
         return Encoding(words.get("encoding", Encoding.MESSAGEPACK.value))
     except ValueError:
-        raise Refusal(HTTPStatus.BAD_REQUEST, "bad_request", "encoding must be msgpack or json") from None
+        raise RequestRefused(HTTPStatus.BAD_REQUEST, "bad_request", "encoding must be msgpack or json") from None

@@ -18,13 +18,13 @@ from starlette.websockets import WebSocket
 from slackwater.core.errors import ProtocolError
 from slackwater.dissemination.encoding import Encoding, decode_from_client
 from slackwater.dissemination.messages import Ack, FromClient, Subscribe
-from slackwater.dissemination.transports import Carried, Closed, Connection, Limits
+from slackwater.dissemination.transports import Carried, Closed, Connection, TransportLimits
 from slackwater.dissemination.transports.asgi import AsgiSocket
 from slackwater.dissemination.transports.socket import WebSocketConnection
 from slackwater.server.access import Caller, caller
 from slackwater.server.group_commit import Busy
 from slackwater.server.node import Node
-from slackwater.server.rest.errors import Refusal, answer
+from slackwater.server.rest.errors import RequestRefused, answer
 from slackwater.server.session_host import Sessions
 from slackwater.server.store import Scope
 from slackwater.sessions.events import Principal
@@ -112,7 +112,9 @@ class Live:
     def __init__(self, node: Node) -> None:
         self._node = node
         limits = node.settings.limits
-        self.limits = Limits(message=limits.unsent, hold_back=limits.outgoing, unsent=limits.unsent, grace=_GRACE)
+        self.limits = TransportLimits(
+            message=limits.unsent, hold_back=limits.outgoing, unsent=limits.unsent, grace=_GRACE
+        )
 
     async def endpoint(self, socket: WebSocket) -> None:
         """Serve one connection until it ends."""
@@ -120,7 +122,7 @@ class Live:
             who = self._admitted(socket)
             sessions = self.lane(socket.query_params.get("host"))
             encoding, subprotocol = _encoding(socket)
-        except (Refusal, Busy) as error:
+        except (RequestRefused, Busy) as error:
             await socket.send_denial_response(answer(error))
             return
         await socket.accept(subprotocol)
@@ -145,7 +147,7 @@ class Live:
         found = next((lane for host, lane in self._node.lanes.items() if host.value == asked), None)
         if found is None:
             known = ", ".join(host.value for host in self._node.lanes)
-            raise Refusal(HTTPStatus.BAD_REQUEST, "bad_request", f"host must be one of {known}")
+            raise RequestRefused(HTTPStatus.BAD_REQUEST, "bad_request", f"host must be one of {known}")
         return found.sessions
 
     def _admitted(self, socket: WebSocket) -> Caller:
@@ -202,4 +204,4 @@ def _encoding(socket: WebSocket) -> tuple[Encoding, str | None]:
     try:
         return Encoding(asked), None
     except ValueError:
-        raise Refusal(HTTPStatus.BAD_REQUEST, "bad_request", "encoding must be msgpack or json") from None
+        raise RequestRefused(HTTPStatus.BAD_REQUEST, "bad_request", "encoding must be msgpack or json") from None

@@ -26,7 +26,7 @@ from slackwater.core.hosts import HostKind, Placement
 from slackwater.core.query import StandingQuery
 from slackwater.core.types import Position
 from slackwater.deployment.endpoint_file import read_state
-from slackwater.hosting.snapshots import Snapshot, SnapshotFolder
+from slackwater.hosting.snapshots import NodeSnapshot, SnapshotFolder
 from slackwater.hosting.step import Registration
 from slackwater.intake import MEMORY_FILE
 from slackwater.kinds.registry import kept_as, kind_of, query_of
@@ -37,7 +37,7 @@ from slackwater.server.lanes.base import Lane
 from slackwater.server.lanes.registry import LANES
 from slackwater.server.lanes.views import Routing
 from slackwater.server.limits import ServerLimits
-from slackwater.server.planners.base import Planner
+from slackwater.server.planners.base import NodePlanner
 from slackwater.server.planners.labels import LabellingRules
 from slackwater.server.planners.network.configuration import NetworkSettings
 from slackwater.server.planners.registry import PLANNERS
@@ -47,7 +47,7 @@ from slackwater.server.store import STORE_FILE, Store
 from slackwater.server.upstreams import OfferedItems, Offers, Pulling, Upstream
 from slackwater.sessions.engine import NodeEngine
 from slackwater.sessions.events import Append, Event
-from slackwater.sessions.rules import Rules
+from slackwater.sessions.rules import SessionRules
 from slackwater.sql import ExplainTree
 from slackwater.wallclock import WallClock
 
@@ -77,7 +77,7 @@ class NodeSettings:
     name: str = "node"
     follow: Path | str | None = None
     snapshot_every: int = SNAPSHOT_EVERY
-    rules: Rules = field(default_factory=Rules)
+    rules: SessionRules = field(default_factory=SessionRules)
     limits: ServerLimits = field(default_factory=ServerLimits)
     stream: str | None = None
     spark: Path | None = None
@@ -106,7 +106,7 @@ class NodeSettings:
         return (self.folder if isinstance(self.log, str) else self.log) / MEMORY_FILE
 
 
-AnyPlanner = TypeVar("AnyPlanner", bound=Planner)
+AnyPlanner = TypeVar("AnyPlanner", bound=NodePlanner)
 
 
 class Node:
@@ -269,7 +269,7 @@ class Node:
     def start(self, failed: Callable[[], None]) -> None:
         """Begin to work, on the running event loop; `failed` is called if the node cannot go on."""
         work = [self._follow_from_afar() if self._afar else self._follow(), self._keep_up()]
-        parts: list[Lane | Planner] = [*self.lanes.values(), *self.planners]
+        parts: list[Lane | NodePlanner] = [*self.lanes.values(), *self.planners]
         for part in parts:
             part.start()
             work += part.work()
@@ -513,7 +513,7 @@ class Node:
 
     def _write_snapshot(self, position: Position, state: bytes) -> None:
         try:
-            self.snapshots.write(Snapshot(position, state))
+            self.snapshots.write(NodeSnapshot(position, state))
         except SlackwaterError as error:
             # The log has it all: a full disk must not end the service.
             _report.error("%s", error)

@@ -20,8 +20,8 @@ from slackwater.sessions.events import (
     Append,
     Blocked,
     Close,
-    Closed,
     Connected,
+    Disconnected,
     Event,
     Principal,
     Received,
@@ -111,14 +111,14 @@ class Sessions:
     def lost(self, number: int) -> None:
         """A connection is gone."""
         if self._forget(number) is not None:
-            self.handle(Closed(number))
+            self.handle(Disconnected(number))
 
     def farewell(self, number: int, why: str, *, again: bool) -> None:
         """End a connection for a reason that its state does not know."""
         if number in self._connections:
             self._send(number, Goodbye(why, again))
             self._end(number, why)
-            self.handle(Closed(number))
+            self.handle(Disconnected(number))
 
     def farewell_to_token(self, token_id: str, why: str) -> None:
         """The same for everybody who came by a token."""
@@ -170,7 +170,7 @@ class Sessions:
             keeps_up = one.port.send(data if one.encoding is Encoding.MESSAGEPACK else data.decode())
         except MessageTooLarge as error:
             self._end(number, str(error))
-            self.handle(Closed(number))
+            self.handle(Disconnected(number))
             return
         if not keeps_up and one.waiting is None and not isinstance(message, Goodbye):
             self.held_back += 1

@@ -27,10 +27,10 @@ from slackwater.kinds.checks import check_region
 from slackwater.kinds.registry import plain_query
 from slackwater.log.records import Registered
 from slackwater.sessions.events import Engine
-from slackwater.sessions.query_registry import Kept
-from slackwater.sessions.rules import Rules
+from slackwater.sessions.query_registry import RegisteredQuery
+from slackwater.sessions.rules import SessionRules
 from slackwater.sessions.session import Session
-from slackwater.sessions.subscriptions import Subscriptions
+from slackwater.sessions.subscriptions import SubscriptionRegistry
 from slackwater.sessions.wire import projected
 
 _report = logging.getLogger("slackwater.server")
@@ -48,7 +48,7 @@ MOST_COUNTED = 1_000_000
 
 
 @dataclass(slots=True)
-class Asked:
+class CacheDemand:
     """What one cache was asked lately: regions, and how often; and how much of it came since labels were made."""
 
     recent: deque[tuple[Region, int]] = field(default_factory=deque)
@@ -66,11 +66,11 @@ class Asked:
 class Questions:
     """The questions of a node's sessions, beside its subscriptions."""
 
-    def __init__(self, rules: Rules, engine: Engine, desk: Subscriptions) -> None:
+    def __init__(self, rules: SessionRules, engine: Engine, desk: SubscriptionRegistry) -> None:
         self._rules = rules
         self._engine = engine
         self._desk = desk
-        self.asked: dict[int, Asked] = {}
+        self.asked: dict[int, CacheDemand] = {}
         """By the number of the cache's registration."""
         self._given_up: dict[int, tuple[int, int]] = {}
         """Of which plan of a cache it was last said that it does not fit, and when: the log is told once."""
@@ -190,16 +190,16 @@ class Questions:
 
     # What is remembered.
 
-    def forget(self, kept: Kept) -> None:
+    def forget(self, kept: RegisteredQuery) -> None:
         """Remember no more of what a cache was asked so far."""
         self.asked.pop(kept.number, None)
 
-    def caches(self) -> list[tuple[Kept, CacheQuery]]:
+    def caches(self) -> list[tuple[RegisteredQuery, CacheQuery]]:
         """The caches that clients keep, and what is pushed to them."""
         found = ((kept, as_cache(kept.query)) for kept in self._desk.queries)
         return [(kept, cache) for kept, cache in found if cache is not None]
 
-    def _cache(self, session: Session, table: str) -> Kept | None:
+    def _cache(self, session: Session, table: str) -> RegisteredQuery | None:
         """The cache that a session keeps of a table."""
         for number in session.references:
             kept = self._desk.queries.get(number)
@@ -216,14 +216,14 @@ class Questions:
         except SlackwaterError:
             return None
 
-    def _note(self, kept: Kept, region: Region, times: int) -> Asked:
+    def _note(self, kept: RegisteredQuery, region: Region, times: int) -> CacheDemand:
         """Remember a question, if it is not too long; returns all that is remembered of its cache."""
         asked = self.asked.get(kept.number)
         if asked is None:
             alive = {one.number for one in self._desk.queries}
             self.asked = {number: known for number, known in self.asked.items() if number in alive}
             self._given_up = {number: last for number, last in self._given_up.items() if number in alive}
-            asked = self.asked[kept.number] = Asked()
+            asked = self.asked[kept.number] = CacheDemand()
         size = len(str(region))
         if size > MOST_WRITTEN:
             return asked
@@ -242,7 +242,7 @@ def _comparable(a: Region, b: Region) -> bool:
     return pairs <= MOST_PAIRS and work <= MOST_WORK
 
 
-def relabelled(kept: Kept, region: Region, columns: tuple[str, ...] | None = None) -> Registered:
+def relabelled(kept: RegisteredQuery, region: Region, columns: tuple[str, ...] | None = None) -> Registered:
     """The record that gives a cache other labels under the next epoch."""
     cache = as_cache(kept.query)
     assert cache is not None

@@ -8,7 +8,7 @@ Design
         registrations among the records of a step, then one `Applied` for the step, also when it has nothing to say.
         A step is what the host applied at once; nothing else may happen in between, save that a query which begins in
         it may be suspended from its beginning, and a cache when its table gets another column.
-    2.  Connections have numbers that are never used twice while the node runs. After `Closed`, or after an
+    2.  Connections have numbers that are never used twice while the node runs. After `Disconnected`, or after an
         instruction to close, nothing more is reported of a connection.
     3.  Between `Blocked` and `Writable` the connection takes no more. (What is sent nevertheless, a farewell, may be
         dropped.)
@@ -77,7 +77,7 @@ class Writable:
 
 
 @dataclass(frozen=True, slots=True)
-class Closed:
+class Disconnected:
     """The connection is gone."""
 
     connection: int
@@ -146,7 +146,7 @@ Event: TypeAlias = (
     | Received
     | Blocked
     | Writable
-    | Closed
+    | Disconnected
     | Applied
     | QueryRegistered
     | QueryUnregistered
@@ -170,7 +170,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Close a connection once what was sent is written; `Closed` need not be reported."""
+    """Close a connection once what was sent is written; `Disconnected` need not be reported."""
 
     connection: int
     why: str

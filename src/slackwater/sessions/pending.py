@@ -2,10 +2,10 @@
 
 from typing import TypeAlias
 
-from slackwater.sessions.session import Session, Subscription
+from slackwater.sessions.session import Session, SessionSubscription
 
 _Key: TypeAlias = tuple[str, str | None]
-_Waiter: TypeAlias = tuple[Session, Subscription]
+_Waiter: TypeAlias = tuple[Session, SessionSubscription]
 
 
 class Waiting:
@@ -17,14 +17,14 @@ class Waiting:
     def __len__(self) -> int:
         return sum(len(waiters) for waiters in self._waiters.values())
 
-    def add(self, session: Session, subscription: Subscription) -> bool:
+    def add(self, session: Session, subscription: SessionSubscription) -> bool:
         """Let a subscription wait; whether it is the first to wait for this."""
         key = _key(subscription.text, subscription.name)
         first = key not in self._waiters
         self._waiters.setdefault(key, {})[session.connection, subscription.ref] = (session, subscription)
         return first
 
-    def remove(self, session: Session, subscription: Subscription) -> None:
+    def remove(self, session: Session, subscription: SessionSubscription) -> None:
         """It waits no longer."""
         key = _key(subscription.text, subscription.name)
         waiters = self._waiters.get(key)

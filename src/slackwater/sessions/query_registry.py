@@ -14,7 +14,7 @@ from slackwater.sessions.resume_buffer import Recent
 from slackwater.sessions.session import Session
 
 
-class Kept:
+class RegisteredQuery:
     """One registered query, who listens to it, and what they were told last."""
 
     __slots__ = (
@@ -73,42 +73,42 @@ class Kept:
         self.snapshots.clear()
 
 
-class Queries:
+class QueryRegistry:
     """All of them."""
 
     def __init__(self) -> None:
-        self._kept: dict[int, Kept] = {}
+        self._kept: dict[int, RegisteredQuery] = {}
         self._by_text: dict[str, list[int]] = {}
         self._by_name: dict[str, int] = {}
 
     def __len__(self) -> int:
         return len(self._kept)
 
-    def __iter__(self) -> Iterator[Kept]:
+    def __iter__(self) -> Iterator[RegisteredQuery]:
         return iter(self._kept.values())
 
-    def get(self, number: int) -> Kept | None:
+    def get(self, number: int) -> RegisteredQuery | None:
         """The query of this number."""
         return self._kept.get(number)
 
-    def with_text(self, text: str) -> Kept | None:
+    def with_text(self, text: str) -> RegisteredQuery | None:
         """The query that all use who ask for this text."""
         numbers = self._by_text.get(text)
         return self._kept[numbers[0]] if numbers else None
 
-    def named(self, name: str) -> Kept | None:
+    def named(self, name: str) -> RegisteredQuery | None:
         """The query of this name, in whatever case it is written."""
         number = self._by_name.get(name.lower())
         return None if number is None else self._kept[number]
 
-    def add(self, kept: Kept) -> None:
+    def add(self, kept: RegisteredQuery) -> None:
         """Keep a query, or index it again after it was replaced."""
         self._kept[kept.number] = kept
         insort(self._by_text.setdefault(kept.text, []), kept.number)
         if kept.name is not None:
             self._by_name.setdefault(kept.name.lower(), kept.number)
 
-    def remove(self, number: int) -> Kept | None:
+    def remove(self, number: int) -> RegisteredQuery | None:
         """Keep it no longer."""
         kept = self._kept.pop(number, None)
         if kept is None:

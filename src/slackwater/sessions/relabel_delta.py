@@ -18,12 +18,12 @@ Mathematics
 from slackwater.core.errors import AlgebraError
 from slackwater.dissemination.messages import Delete, Fact, Upsert
 from slackwater.sessions.events import Engine
-from slackwater.sessions.query_registry import Kept
+from slackwater.sessions.query_registry import RegisteredQuery
 from slackwater.sessions.session import Session
 from slackwater.sessions.wire import projected
 
 
-def fill(session: Session, kept: Kept, engine: Engine) -> list[Fact] | None:
+def fill(session: Session, kept: RegisteredQuery, engine: Engine) -> list[Fact] | None:
     """What a session lacks of a cache that has other labels now; None where everything is to be said."""
     query = kept.query
     if kept.former is None or kept.suspended is not None or query.pushed is None:

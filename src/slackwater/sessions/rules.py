@@ -8,7 +8,7 @@ _SECOND = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class SessionRules:
     """The numbers that an operator of a node may choose.
 
     Between two readings of its clock that a client gets back there pass at most a third of a lease, until its next

@@ -35,7 +35,7 @@ MOST_ANSWERED_AGAIN = 64
 
 
 @dataclass(slots=True)
-class Subscription:
+class SessionSubscription:
     """A reference of a client: the query it stands for once `number` is known, or none (`refused`)."""
 
     ref: int
@@ -59,7 +59,7 @@ class Session:
         self.opened = False
         self.blocked = False
         self.after = 0
-        self.subscriptions: dict[int, Subscription] = {}
+        self.subscriptions: dict[int, SessionSubscription] = {}
         self.references: dict[int, set[int]] = {}
         """The references of each query that is subscribed to."""
         self.sizes: dict[int, int] = {}

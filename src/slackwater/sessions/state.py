@@ -33,8 +33,8 @@ from slackwater.sessions.events import (
     Applied,
     Blocked,
     Close,
-    Closed,
     Connected,
+    Disconnected,
     Doubted,
     Engine,
     Event,
@@ -48,9 +48,9 @@ from slackwater.sessions.events import (
     Tick,
     Writable,
 )
-from slackwater.sessions.rules import Rules
+from slackwater.sessions.rules import SessionRules
 from slackwater.sessions.session import Session
-from slackwater.sessions.subscriptions import Subscriptions
+from slackwater.sessions.subscriptions import SubscriptionRegistry
 from slackwater.sessions.timers import Timers
 
 
@@ -58,10 +58,10 @@ class ServerState:
     """All sessions and registrations of a node; see `sessions.events` for what may happen and what is answered."""
 
     session_class: type[Session] = Session
-    subscriptions_class: type[Subscriptions] = Subscriptions
+    subscriptions_class: type[SubscriptionRegistry] = SubscriptionRegistry
     questions_class: type[Questions] = Questions
 
-    def __init__(self, node: str, generation: int, rules: Rules, engine: Engine) -> None:
+    def __init__(self, node: str, generation: int, rules: SessionRules, engine: Engine) -> None:
         self.node = node
         self.generation = generation
         self.rules = rules
@@ -108,7 +108,7 @@ class ServerState:
                 if session is not None:
                     session.blocked = False
                     self.subscriptions.touched[session.connection] = session
-            case Closed():
+            case Disconnected():
                 self._forget(event.connection, now)
             case QueryRegistered():
                 self.subscriptions.registered(event, now)

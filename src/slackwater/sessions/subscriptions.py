@@ -43,22 +43,22 @@ from slackwater.sessions.events import (
     QueryUnregistered,
 )
 from slackwater.sessions.pending import Waiting
-from slackwater.sessions.query_registry import Kept, Queries
+from slackwater.sessions.query_registry import QueryRegistry, RegisteredQuery
 from slackwater.sessions.relabel_delta import fill
-from slackwater.sessions.rules import Rules
-from slackwater.sessions.session import Session, Subscription
+from slackwater.sessions.rules import SessionRules
+from slackwater.sessions.session import Session, SessionSubscription
 from slackwater.sessions.timers import Timers
 from slackwater.sessions.wire import RowFacts, snapshot, subscribed
 
 _MOST_ENDS = 65_536
 
 
-class Subscriptions:
+class SubscriptionRegistry:
     """The registrations of a node and the references of its sessions."""
 
-    def __init__(self, rules: Rules, engine: Engine, timers: Timers) -> None:
+    def __init__(self, rules: SessionRules, engine: Engine, timers: Timers) -> None:
         self.position = engine.position
-        self.queries = Queries()
+        self.queries = QueryRegistry()
         self.touched: dict[int, Session] = {}
         """Sessions for which something is held since they were last looked at."""
         self.append: list[Registered | Unregistered] = []
@@ -70,7 +70,7 @@ class Subscriptions:
         self._ends: dict[int, None] = {int(engine.position): None}
         """Where the last steps ended."""
         self._arrived: dict[int, None] = {}
-        self._returning: list[tuple[Session, Subscription]] = []
+        self._returning: list[tuple[Session, SessionSubscription]] = []
         self._waiting = Waiting()
         self._asked: Counter[str] = Counter()
         """How many registrations of a text were asked for and have not turned up in the log."""
@@ -95,7 +95,7 @@ class Subscriptions:
         """Grant a subscription, let it wait for its registration, or refuse it. A repeated one changes nothing."""
         if message.ref in session.subscriptions:
             return
-        subscription = session.subscriptions[message.ref] = Subscription(message.ref, message.held)
+        subscription = session.subscriptions[message.ref] = SessionSubscription(message.ref, message.held)
         if len(message.sql.encode(errors="replace")) > self._rules.most_statement:
             self._refuse(session, subscription, f"a statement may have {self._rules.most_statement} bytes")
             return
@@ -138,7 +138,7 @@ class Subscriptions:
         """A query is kept, or is another one from now on."""
         kept = self.queries.get(event.number)
         if kept is None:
-            kept = Kept(
+            kept = RegisteredQuery(
                 event.number, event.epoch, event.text, event.owner, event.name, event.query, self._rules.most_recent
             )
             kept.ours = event.number < self._born or self._asked_for(event)
@@ -289,7 +289,7 @@ class Subscriptions:
         if self._looking:
             self._timers.at(now + self._rules.heartbeat, self._look)
 
-    def subscribed(self, ref: int, kept: Kept, was: int | None = None) -> Fact:
+    def subscribed(self, ref: int, kept: RegisteredQuery, was: int | None = None) -> Fact:
         """What a client is told of a subscription it has; `was` is the epoch that what is sent now builds on."""
         return subscribed(ref, kept, self._engine.schema(answer_table(kept.query)), was)
 
@@ -325,7 +325,7 @@ class Subscriptions:
 
     # The steps of it.
 
-    def _find(self, session: Session, subscription: Subscription, query: StandingQuery | None, now: int) -> None:
+    def _find(self, session: Session, subscription: SessionSubscription, query: StandingQuery | None, now: int) -> None:
         """Attach a subscription to the query it asks for, or register that."""
         if subscription.name is None:
             kept = self.queries.with_text(subscription.text)
@@ -349,7 +349,7 @@ class Subscriptions:
         if self._waiting.add(session, subscription) and kept is None:
             self._register(subscription.text, subscription.name, session.principal.name, query, False, now)
 
-    def _elsewhere(self, session: Session, subscription: Subscription, now: int) -> None:
+    def _elsewhere(self, session: Session, subscription: SessionSubscription, now: int) -> None:
         """Send a client on whose query nobody keeps, if this node cannot register it."""
         waits = subscription.number is None and not subscription.refused
         if waits and session.subscriptions.get(subscription.ref) is subscription:
@@ -407,7 +407,7 @@ class Subscriptions:
             return True
         return former is not None and former.ours
 
-    def _attach(self, session: Session, subscription: Subscription, kept: Kept) -> None:
+    def _attach(self, session: Session, subscription: SessionSubscription, kept: RegisteredQuery) -> None:
         number, held = kept.number, subscription.held
         if not kept.warm:
             kept.warm = True
@@ -439,7 +439,7 @@ class Subscriptions:
         self._say(session, self.subscribed(subscription.ref, kept, was))
         self._answer(session, kept, facts)
 
-    def _since(self, kept: Kept, held: int | None) -> list[Fact] | None:
+    def _since(self, kept: RegisteredQuery, held: int | None) -> list[Fact] | None:
         """What changed since a position whose rows the client still holds; None where that cannot be told.
 
         It can be told only of positions at which a step of this node ended. Another node cuts the log differently:
@@ -452,7 +452,7 @@ class Subscriptions:
         recent = kept.recent.since(held)
         return None if recent is None else [*recent]
 
-    def _detach(self, session: Session, subscription: Subscription, now: int) -> None:
+    def _detach(self, session: Session, subscription: SessionSubscription, now: int) -> None:
         """Take a subscription out of everything that knows it."""
         if subscription.refused:
             return
@@ -474,14 +474,14 @@ class Subscriptions:
             del kept.sessions[session.connection]
             self._idle(kept, now)
 
-    def _idle(self, kept: Kept, now: int) -> None:
+    def _idle(self, kept: RegisteredQuery, now: int) -> None:
         if not kept.sessions:
             kept.idle_since = now
             if kept.ours and kept.name is None and not kept.watched:
                 kept.watched = True
                 self._timers.at(now + self._rules.grace, partial(self._drop_idle, kept))
 
-    def _drop_idle(self, kept: Kept, now: int) -> None:
+    def _drop_idle(self, kept: RegisteredQuery, now: int) -> None:
         """Drop a query if nobody has wanted it for long enough; ask for that again until the log says so."""
         if self.queries.get(kept.number) is not kept or kept.idle_since is None or kept.name is not None:
             kept.watched = False
@@ -492,13 +492,13 @@ class Subscriptions:
             due = now + self._rules.append_again
         self._timers.at(due, partial(self._drop_idle, kept))
 
-    def _end(self, session: Session, subscription: Subscription, why: str, host: str | None = None) -> None:
+    def _end(self, session: Session, subscription: SessionSubscription, why: str, host: str | None = None) -> None:
         """Refuse what was granted or waited for."""
         self._waiting.remove(session, subscription)
         self._granted[session.principal.name] -= 1
         self._refuse(session, subscription, why, host)
 
-    def _refuse(self, session: Session, subscription: Subscription, why: str, host: str | None = None) -> None:
+    def _refuse(self, session: Session, subscription: SessionSubscription, why: str, host: str | None = None) -> None:
         subscription.refused = True
         self._say(session, Refused(subscription.ref, why, host))
 
@@ -506,18 +506,18 @@ class Subscriptions:
         session.hold(fact)
         self.touched[session.connection] = session
 
-    def _answer(self, session: Session, kept: Kept, facts: Iterable[Fact]) -> None:
+    def _answer(self, session: Session, kept: RegisteredQuery, facts: Iterable[Fact]) -> None:
         """Say what a query's answer is, or why there is none for now."""
         if kept.suspended is not None:
             facts = (Suspended(kept.number, kept.epoch, kept.suspended),)
         for fact in facts:
             self._say(session, fact)
 
-    def _say_all(self, kept: Kept, fact: Fact) -> None:
+    def _say_all(self, kept: RegisteredQuery, fact: Fact) -> None:
         if kept.suspended is None:
             self._each(kept, fact)
 
-    def _each(self, kept: Kept, fact: Fact) -> None:
+    def _each(self, kept: RegisteredQuery, fact: Fact) -> None:
         for session in kept.sessions.values():
             session.hold(fact)
             self.touched[session.connection] = session

@@ -14,10 +14,10 @@ from slackwater.core.schema import TableSchema
 from slackwater.dissemination.encoding import Encoding, encode_rows
 from slackwater.dissemination.messages import Snapshot, Subscribed, WireRow, WireScalar
 from slackwater.processing.base import RowKind, Rows
-from slackwater.sessions.query_registry import Kept
+from slackwater.sessions.query_registry import RegisteredQuery
 
 
-def subscribed(ref: int, kept: Kept, schema: TableSchema, was: int | None = None) -> Subscribed:
+def subscribed(ref: int, kept: RegisteredQuery, schema: TableSchema, was: int | None = None) -> Subscribed:
     """What a client is told about a subscription that it has; `was` is for a cache whose rows it has in part."""
     query = kept.query
     if query.shape is AnswerShape.ROWS:
@@ -30,7 +30,7 @@ def subscribed(ref: int, kept: Kept, schema: TableSchema, was: int | None = None
     return Subscribed(ref, kept.number, kept.epoch, (), (), (), bound.within, bound.fidelity)
 
 
-def snapshot(kept: Kept, rows: pa.RecordBatch, schema: TableSchema, encoding: Encoding) -> Snapshot:
+def snapshot(kept: RegisteredQuery, rows: pa.RecordBatch, schema: TableSchema, encoding: Encoding) -> Snapshot:
     """All rows of a selection or a join, encoded."""
     pairs = list(zip(projected(rows, schema.key), projected(rows, kept.query.columns), strict=True))
     data, digest = encode_rows(pairs, encoding)

@@ -64,7 +64,7 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class FileRows:
     """What a reader of one format hands on: columns, the number of each row in the file, and what was refused."""
 
     numbers: RowNumbers

@@ -6,7 +6,7 @@ from enum import Enum
 import msgspec
 
 from slackwater.core.errors import SourceError
-from slackwater.sources.base import BATCH_ROWS, LONGEST_LINE, Rows
+from slackwater.sources.base import BATCH_ROWS, LONGEST_LINE, FileRows
 from slackwater.sources.csv_file import CsvReader
 from slackwater.sources.file_format import UTF8_MARK
 from slackwater.sources.json_lines import JsonLinesReader, gather
@@ -36,7 +36,7 @@ def body_rows(
     content_type: str = "",
     format: BodyFormat = BodyFormat.AUTO,
     rows_at: tuple[str, ...] = (),
-) -> list[Rows]:
+) -> list[FileRows]:
     """Read an answer; rows that are none are refused one by one, an answer that is none is `BadBody`.
 
     >>> [rows] = body_rows(b'{"data": [{"a": 1}, 7]}', "here", rows_at=("data",))

@@ -15,9 +15,9 @@ import pyarrow.csv
 
 from slackwater.core.arrival import Refusal
 from slackwater.core.errors import SourceError
-from slackwater.sources.base import BATCH_ROWS, LONGEST_LINE, MOST_FIELDS, Rows, empty_batch, refuse
-from slackwater.sources.csv_records import Cutter, Piece
-from slackwater.sources.file_format import TextBlocks, Trouble
+from slackwater.sources.base import BATCH_ROWS, LONGEST_LINE, MOST_FIELDS, FileRows, empty_batch, refuse
+from slackwater.sources.csv_records import CsvPiece, Cutter
+from slackwater.sources.file_format import ReadFailure, TextBlocks
 
 
 class CsvReader:
@@ -50,7 +50,7 @@ class CsvReader:
         """The columns, from the header line or as given."""
         return self._open()[0]
 
-    def rows(self) -> Iterator[Rows]:
+    def rows(self) -> Iterator[FileRows]:
         """Yield the rows after the header."""
         names, blocks = self._open()
         number = 1
@@ -60,9 +60,9 @@ class CsvReader:
         trouble = self._trouble()
         if trouble:
             refusal = refuse(self._place, trouble.reason, f"{trouble.detail}; {number - 1} rows came before", None)
-            yield Rows(np.empty(0, np.int64), empty_batch(names), (refusal,))
+            yield FileRows(np.empty(0, np.int64), empty_batch(names), (refusal,))
 
-    def _trouble(self) -> Trouble | None:
+    def _trouble(self) -> ReadFailure | None:
         return self._blocks.trouble if isinstance(self._blocks, TextBlocks) else None
 
     def _open(self) -> tuple[tuple[str, ...], Iterator[bytes]]:
@@ -88,13 +88,13 @@ class CsvReader:
             raise SourceError(f"{self._place} has no CSV header line with the names of the columns: {why}")
         return _names(head.strip(b"\r\n"), self._delimiter, self._place), iter(())
 
-    def _convert(self, piece: Piece, names: tuple[str, ...], first: int) -> Iterator[Rows]:
+    def _convert(self, piece: CsvPiece, names: tuple[str, ...], first: int) -> Iterator[FileRows]:
         refused = tuple(
             refuse(bad.text, bad.reason, bad.detail, None if bad.torn else first + bad.index) for bad in piece.bad
         )
         if not len(piece.indices):
             if refused:
-                yield Rows(np.empty(0, np.int64), empty_batch(names), refused)
+                yield FileRows(np.empty(0, np.int64), empty_batch(names), refused)
             return
         numbers = piece.indices + first
         table = self._parse(piece.data, names, piece.quoted)
@@ -108,7 +108,7 @@ class CsvReader:
             limit = int(numbers[stop - 1]) if stop < len(numbers) else None
             now = tuple(r for r in refused if limit is None or (r.sequence is not None and r.sequence <= limit))
             refused = refused[len(now) :]
-            yield Rows(numbers[start:stop], batch.slice(start, stop - start), now)
+            yield FileRows(numbers[start:stop], batch.slice(start, stop - start), now)
 
     def _parse(self, data: bytes, names: tuple[str, ...], quoted: bool) -> pa.Table | None:
         """Let Arrow take the records apart; None when it sees something else in them than we did."""
@@ -129,7 +129,7 @@ class CsvReader:
             return None
 
     def _one_by_one(
-        self, piece: Piece, names: tuple[str, ...], first: int
+        self, piece: CsvPiece, names: tuple[str, ...], first: int
     ) -> tuple["np.typing.NDArray[np.int64]", pa.Table, tuple[Refusal, ...]]:
         """Record by record, for the rare piece in which Arrow and our cutting disagree."""
         cutter = Cutter(self._delimiter, None)

@@ -43,7 +43,7 @@ class Bad:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class CsvPiece:
     """Good records as CSV bytes, the index of each among all records of the piece, and the bad ones."""
 
     data: bytes
@@ -65,7 +65,7 @@ class Cutter:
         self._record = re.compile(rb"(%b(?:%b%b)*+)(?:\r\n|\n|\r)" % (field, mark, field))
         self._quoted_field = re.compile(rb'(^|%b)"(?:[^"]++|"")*+"' % mark)
 
-    def pieces(self, blocks: Iterable[bytes]) -> Iterator[Piece]:
+    def pieces(self, blocks: Iterable[bytes]) -> Iterator[CsvPiece]:
         """Cut the blocks; the last record needs no line end."""
         rest = b""
         skipping = False
@@ -86,7 +86,7 @@ class Cutter:
         """Every record of bytes that hold only whole, well-formed ones."""
         return (match for match in self._record.finditer(data) if match.group(1))
 
-    def _cut(self, data: bytes, *, final: bool, torn: bool = False) -> tuple[Piece, bytes, bool]:
+    def _cut(self, data: bytes, *, final: bool, torn: bool = False) -> tuple[CsvPiece, bytes, bool]:
         """Cut what is whole; return it, the rest, and whether the rest of a huge line is still to be skipped."""
         octets = np.frombuffer(data, np.uint8)
         inside = _inside_quotes(data, octets, self._delimiter)
@@ -109,7 +109,7 @@ class Cutter:
         trouble = self._trouble(starts, ends, counts, bad, torn)
         good = np.ones(len(starts), np.bool_)
         good[list(trouble)] = False
-        piece = Piece(
+        piece = CsvPiece(
             data=_gather(data, starts, after, good, used if kept.all() else None),
             indices=np.flatnonzero(good),
             total=len(starts),

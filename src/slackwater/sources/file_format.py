@@ -41,7 +41,7 @@ _SUFFIXES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class ReadFailure:
     """Why reading ended before the file did."""
 
     reason: str
@@ -92,7 +92,7 @@ class TextBlocks:
 
     def __init__(self, path: Path, block_bytes: int = BLOCK_BYTES) -> None:
         self.path = path
-        self.trouble: Trouble | None = None
+        self.trouble: ReadFailure | None = None
         self._block_bytes = block_bytes
 
     def __iter__(self) -> Iterator[bytes]:
@@ -112,7 +112,7 @@ class TextBlocks:
             while block := file.read(size or self._block_bytes):
                 yield block
         except OSError as error:
-            self.trouble = Trouble("unreadable-file", f"reading stopped: {error}")
+            self.trouble = ReadFailure("unreadable-file", f"reading stopped: {error}")
 
     def _unpacked(self, file: IO[bytes]) -> Iterator[bytes]:
         """Put what is unpacked together into blocks."""
@@ -135,11 +135,11 @@ class TextBlocks:
                 try:
                     yield unpacker.decompress(packed, self._block_bytes)
                 except zlib.error as error:
-                    self.trouble = Trouble("damaged-file", f"the compressed file is damaged from here on: {error}")
+                    self.trouble = ReadFailure("damaged-file", f"the compressed file is damaged from here on: {error}")
                     return
                 packed = unpacker.unconsumed_tail
                 if unpacker.eof:
                     # Members may be padded with zeros.
                     packed, unpacker = unpacker.unused_data.lstrip(b"\0"), None
         if unpacker is not None and self.trouble is None:
-            self.trouble = Trouble("truncated-file", "the compressed file ends in the middle")
+            self.trouble = ReadFailure("truncated-file", "the compressed file ends in the middle")

@@ -24,7 +24,7 @@ from slackwater.core.arrow import EVENT_TIME, INSTANT, SEQUENCE
 from slackwater.core.clock import Clock
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Instant
-from slackwater.sources.base import Rows
+from slackwater.sources.base import FileRows
 from slackwater.sources.bodies import BadBody, BodyFormat, body_rows
 from slackwater.sources.http_request import Asker, checked, public, read_body
 from slackwater.sources.poll_schedule import (
@@ -33,7 +33,7 @@ from slackwater.sources.poll_schedule import (
     NotModified,
     PollOptions,
     PollOutcome,
-    Progress,
+    PollProgress,
     Suspended,
     TokenBucket,
     retry_after,
@@ -77,7 +77,7 @@ class HttpPoller:
         self._format = format
         self._timezone = timezone
         self._wait = wait
-        self._progress = Progress()
+        self._progress = PollProgress()
         self._last_sequence = -1
         self._previous: frozenset[bytes] = frozenset()
 
@@ -143,7 +143,7 @@ class HttpPoller:
         failures = self._progress.failures
         return Failed(reason, detail[:500], failures, self._options.backoff.delay(failures, self._chance))
 
-    def _arrivals(self, parts: list[Rows], now: Instant) -> tuple[Arrival, ...]:
+    def _arrivals(self, parts: list[FileRows], now: Instant) -> tuple[Arrival, ...]:
         base = max(now, self._last_sequence + 1)
         last = base - 1
         current: set[bytes] = set()
@@ -167,12 +167,12 @@ class HttpPoller:
         self._previous = frozenset(current)
         return tuple(arrivals)
 
-    def _changed(self, rows: Rows, current: set[bytes]) -> Rows:
+    def _changed(self, rows: FileRows, current: set[bytes]) -> FileRows:
         """Leave out the rows that stood in the previous answer; note those of this one."""
         digests = row_digests(rows.batch)
         current.update(digests)
         new: npt.NDArray[np.bool_] = np.array([digest not in self._previous for digest in digests], np.bool_)
-        return Rows(rows.numbers[new], rows.batch.filter(pa.array(new)), rows.refused)
+        return FileRows(rows.numbers[new], rows.batch.filter(pa.array(new)), rows.refused)
 
 
 def row_digests(batch: pa.RecordBatch) -> list[bytes]:

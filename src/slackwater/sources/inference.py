@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from slackwater.core.errors import SchemaError, SourceError
 from slackwater.core.schema import Column, TableSchema
 from slackwater.core.types import DataType
-from slackwater.sources.base import Rows
+from slackwater.sources.base import FileRows
 from slackwater.sources.csv_file import CsvReader
 from slackwater.sources.file_format import Format, TextBlocks, detect
 from slackwater.sources.json_lines import JsonLinesReader
@@ -132,7 +132,7 @@ def infer(
 
 def open_rows(
     path: Path, format: Format, delimiter: str, names: tuple[str, ...] | None, batch_rows: int
-) -> Iterator[Rows]:
+) -> Iterator[FileRows]:
     """Start reading a file of this format."""
     match format:
         case Format.CSV:

@@ -19,7 +19,7 @@ from slackwater.core.errors import SourceError
 from slackwater.core.types import Instant
 from slackwater.sources.bodies import BadBody, BodyFormat, body_rows
 from slackwater.sources.http_request import Asker, checked, public, read_body
-from slackwater.sources.poll_schedule import PollOptions, Progress, TokenBucket, retry_after
+from slackwater.sources.poll_schedule import PollOptions, PollProgress, TokenBucket, retry_after
 
 _SECOND = 1_000_000
 _HOLD_BACK = (429, 503)
@@ -75,7 +75,7 @@ class Same:
 
 
 @dataclass(frozen=True, slots=True)
-class Missed:
+class PullFailure:
     """No value came, why, and in how many seconds to ask again."""
 
     key: str
@@ -83,7 +83,7 @@ class Missed:
     again: float
 
 
-Brought: TypeAlias = Got | Same | Missed
+Brought: TypeAlias = Got | Same | PullFailure
 
 
 class ItemFetcher:
@@ -97,7 +97,7 @@ class ItemFetcher:
         self._options = options
         self._asker = Asker(options)
         self._bucket = TokenBucket(options.rate, options.burst, clock)
-        self._progress: dict[str, Progress] = {}
+        self._progress: dict[str, PollProgress] = {}
         self._rest_until = Instant(0)
         """The server asked for rest until then."""
 
@@ -115,11 +115,11 @@ class ItemFetcher:
         """One request for the items of one group."""
         rest = (self._rest_until - self._clock.now()) / _SECOND
         if rest > 0:
-            return [Missed(key, "the server asked for rest", rest) for key in keys]
+            return [PullFailure(key, "the server asked for rest", rest) for key in keys]
         while not self._bucket.take():
             await asyncio.sleep(self._bucket.wait())
         self.requests += 1
-        known = self._progress.get(keys[0], Progress()) if len(keys) == 1 else Progress()
+        known = self._progress.get(keys[0], PollProgress()) if len(keys) == 1 else PollProgress()
         url = httpx.URL(self._endpoint.address(keys))
 
         async def read(response: httpx.Response) -> list[Brought]:
@@ -135,13 +135,13 @@ class ItemFetcher:
     async def _read(self, response: httpx.Response, keys: Sequence[str], place: str) -> list[Brought]:
         status, now = response.status_code, self._clock.now()
         if status == 304 and len(keys) == 1:
-            self._progress[keys[0]] = Progress(self._progress[keys[0]].validators)
+            self._progress[keys[0]] = PollProgress(self._progress[keys[0]].validators)
             return [Same(keys[0])]
         if status in _HOLD_BACK:
             pause = retry_after(response.headers.get("retry-after"), now, self._options.longest_suspension)
             if pause is not None:
                 self._rest_until = Instant(now + round(pause * _SECOND))
-                return [Missed(key, f"the server answered {status} and asked for rest", pause) for key in keys]
+                return [PullFailure(key, f"the server answered {status} and asked for rest", pause) for key in keys]
         if not 200 <= status < 300:
             raise BadBody(f"http-{status}", f"the server answered {status} {response.reason_phrase}".rstrip())
         body = await read_body(response, self._options.largest_body)
@@ -153,8 +153,10 @@ class ItemFetcher:
                 brought.append(self._missed(key, f"the answer has no {self._endpoint.value} of {key}"))
                 continue
             # Validators belong to the address of a single item.
-            validators = Progress().validators.after(response.headers) if len(keys) == 1 else Progress().validators
-            self._progress[key] = Progress(validators)
+            validators = (
+                PollProgress().validators.after(response.headers) if len(keys) == 1 else PollProgress().validators
+            )
+            self._progress[key] = PollProgress(validators)
             brought.append(Got(key, value))
         return brought
 
@@ -172,9 +174,9 @@ class ItemFetcher:
                     found[str(key)] = value
         return found
 
-    def _missed(self, key: str, why: str) -> Missed:
-        progress = self._progress[key] = self._progress.get(key, Progress()).failed()
-        return Missed(key, why[:500], self._options.backoff.delay(progress.failures, self._chance))
+    def _missed(self, key: str, why: str) -> PullFailure:
+        progress = self._progress[key] = self._progress.get(key, PollProgress()).failed()
+        return PullFailure(key, why[:500], self._options.backoff.delay(progress.failures, self._chance))
 
 
 def _number(cell: object) -> float | None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from slackwater.core.arrival import Refusal
-from slackwater.sources.base import BATCH_ROWS, LONGEST_LINE, MOST_FIELDS, Rows, empty_batch, refuse
+from slackwater.sources.base import BATCH_ROWS, LONGEST_LINE, MOST_FIELDS, FileRows, empty_batch, refuse
 from slackwater.sources.file_format import TextBlocks
 from slackwater.sources.json_rows import Fault, JsonRow, columns, parse
 
@@ -27,7 +27,7 @@ class JsonLinesReader:
         self._place = place
         self._batch_rows = batch_rows
 
-    def rows(self) -> Iterator[Rows]:
+    def rows(self) -> Iterator[FileRows]:
         """Yield the rows in batches; blank lines are no rows and do not count."""
         last = 0
         for rows in gather(_lines(self._blocks), self._batch_rows):
@@ -37,10 +37,10 @@ class JsonLinesReader:
         if trouble:
             detail = f"{trouble.detail}; {last} lines came before"
             refusal = refuse(self._place, trouble.reason, detail, None)
-            yield Rows(np.empty(0, np.int64), empty_batch(), (refusal,))
+            yield FileRows(np.empty(0, np.int64), empty_batch(), (refusal,))
 
 
-def gather(texts: Iterable[tuple[bytes, bool, bool]], batch_rows: int) -> Iterator[Rows]:
+def gather(texts: Iterable[tuple[bytes, bool, bool]], batch_rows: int) -> Iterator[FileRows]:
     """Parse objects and put them into batches of bounded size.
 
     Each text comes with whether it is whole, and whether it is too long to be looked at. Cells are counted, not
@@ -80,8 +80,8 @@ def gather(texts: Iterable[tuple[bytes, bool, bool]], batch_rows: int) -> Iterat
         yield _rows(numbers, objects, refused)
 
 
-def _rows(numbers: list[int], objects: list[JsonRow], refused: list[Refusal]) -> Rows:
-    return Rows(np.array(numbers, np.int64), columns(objects), tuple(refused))
+def _rows(numbers: list[int], objects: list[JsonRow], refused: list[Refusal]) -> FileRows:
+    return FileRows(np.array(numbers, np.int64), columns(objects), tuple(refused))
 
 
 def _lines(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, bool, bool]]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from slackwater.core.errors import SourceError
-from slackwater.sources.base import BATCH_ROWS, MOST_FIELDS, Rows, empty_batch, refuse
+from slackwater.sources.base import BATCH_ROWS, MOST_FIELDS, FileRows, empty_batch, refuse
 from slackwater.sources.file_format import open_bytes
 
 _MAGIC = b"PAR1"
@@ -37,13 +37,13 @@ class ParquetReader:
         with self._open() as file:
             return _plain_schema(file.schema_arrow)
 
-    def rows(self) -> Iterator[Rows]:
+    def rows(self) -> Iterator[FileRows]:
         """Yield the rows in batches."""
         try:
             file = self._open()
         except Truncated as error:
             refusal = refuse(str(self._path), "truncated-file", str(error), None)
-            yield Rows(np.empty(0, np.int64), empty_batch(), (refusal,))
+            yield FileRows(np.empty(0, np.int64), empty_batch(), (refusal,))
             return
         with file:
             number = 1
@@ -52,7 +52,7 @@ class ParquetReader:
                 yield from self._group(file, group, number, number + count)
                 number += count
 
-    def _group(self, file: "pa.parquet.ParquetFile", group: int, number: int, end: int) -> Iterator[Rows]:
+    def _group(self, file: "pa.parquet.ParquetFile", group: int, number: int, end: int) -> Iterator[FileRows]:
         batches = file.iter_batches(batch_size=self._batch_rows, row_groups=[group], use_threads=False)
         while number < end:
             try:
@@ -65,9 +65,9 @@ class ParquetReader:
             except _DAMAGE as error:
                 detail = f"rows {number:,} to {end - 1:,} cannot be read: {error}"
                 refusal = refuse(f"{self._path} row group {group}", "damaged-rows", detail, number)
-                yield Rows(np.empty(0, np.int64), empty_batch(), (refusal,))
+                yield FileRows(np.empty(0, np.int64), empty_batch(), (refusal,))
                 return
-            yield Rows(np.arange(number, number + batch.num_rows), batch)
+            yield FileRows(np.arange(number, number + batch.num_rows), batch)
             number += batch.num_rows
 
     def _open(self) -> "pa.parquet.ParquetFile":

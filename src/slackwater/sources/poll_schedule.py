@@ -214,16 +214,16 @@ PollOutcome: TypeAlias = Fetched | NotModified | Failed | Suspended
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class PollProgress:
     """Where a poller stands between two requests; each request makes the next one."""
 
     validators: Validators = Validators()
     failures: int = 0
 
-    def succeeded(self, validators: Validators) -> "Progress":
+    def succeeded(self, validators: Validators) -> "PollProgress":
         """After an answer."""
-        return Progress(validators)
+        return PollProgress(validators)
 
-    def failed(self) -> "Progress":
+    def failed(self) -> "PollProgress":
         """After a failure: what was known of the last answer still holds."""
         return replace(self, failures=self.failures + 1)

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from slackwater.core.arrival import Refusal
 from slackwater.core.arrow import SEQUENCE
-from slackwater.sources.base import Rows, refuse
+from slackwater.sources.base import FileRows, refuse
 
 ITEM = "item"
 VALUE = "value"
@@ -29,17 +29,17 @@ class Shape(Enum):
     WIDE = "wide"
 
 
-def long_rows(rows: Rows) -> Rows:
+def long_rows(rows: FileRows) -> FileRows:
     """Add the sequence: the number of the row."""
     sequence = pa.array(rows.numbers, pa.int64())
-    return Rows(rows.numbers, rows.batch.append_column(SEQUENCE, sequence), rows.refused)
+    return FileRows(rows.numbers, rows.batch.append_column(SEQUENCE, sequence), rows.refused)
 
 
-def melt(rows: Rows, items: tuple[str, ...], time: str) -> Rows:
+def melt(rows: FileRows, items: tuple[str, ...], time: str) -> FileRows:
     """Turn a wide batch into long rows with the columns item, value, the time and the sequence.
 
     >>> wide = pa.RecordBatch.from_pydict({"ts": ["09:30", "09:31"], "IBM": [130.5, None], "MSFT": [77.0, 78.5]})
-    >>> long = melt(Rows(np.array([1, 2]), wide), ("IBM", "MSFT"), "ts").batch.to_pydict()
+    >>> long = melt(FileRows(np.array([1, 2]), wide), ("IBM", "MSFT"), "ts").batch.to_pydict()
     >>> long["item"], long["value"], long["$seq"]
     (['IBM', 'MSFT', 'MSFT'], [130.5, 77.0, 78.5], [2, 3, 5])
     """
@@ -51,7 +51,7 @@ def melt(rows: Rows, items: tuple[str, ...], time: str) -> Rows:
     ]
     refused += _strangers(rows, items, time)
     if height == 0:
-        return Rows(rows.numbers, pa.RecordBatch.from_pydict({SEQUENCE: pa.array([], pa.int64())}), tuple(refused))
+        return FileRows(rows.numbers, pa.RecordBatch.from_pydict({SEQUENCE: pa.array([], pa.int64())}), tuple(refused))
     cells = _concatenated([batch.column(name) if name in names else pa.nulls(height) for name in items])
     # The cell of row r and column c stands at c × height + r; rows first, nulls out.
     order = (np.arange(height)[:, None] + np.arange(width) * height).ravel()
@@ -67,7 +67,7 @@ def melt(rows: Rows, items: tuple[str, ...], time: str) -> Rows:
         ],
         names=[*value_names(time), time, SEQUENCE],
     )
-    return Rows(rows.numbers[row], melted, tuple(refused))
+    return FileRows(rows.numbers[row], melted, tuple(refused))
 
 
 def value_names(time: str) -> tuple[str, str]:
@@ -103,7 +103,7 @@ def _concatenated(columns: list[pa.Array]) -> pa.Array:
         return pa.concat_arrays([column.cast(pa.string()) for column in columns])
 
 
-def _strangers(rows: Rows, items: tuple[str, ...], time: str) -> list[Refusal]:
+def _strangers(rows: FileRows, items: tuple[str, ...], time: str) -> list[Refusal]:
     """Cells of columns that were not there when the items were counted (JSON-lines only): they have no identity."""
     known = {*items, time}
     refusals = []

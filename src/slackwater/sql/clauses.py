@@ -20,19 +20,19 @@ _QUOTED = frozenset({TokenType.IDENTIFIER, TokenType.STRING, TokenType.NATIONAL_
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ClauseShape:
     """The words of a clause in order: fixed ones in capitals, `NUMBER` or `UNIT` where those stand."""
 
     word: str
     parts: tuple[str, ...]
 
 
-WITHIN = Shape("WITHIN", ("WITHIN", NUMBER))
-FIDELITY = Shape("FIDELITY", ("FIDELITY", NUMBER))
-FIDELITY_PERCENT = Shape("FIDELITY", ("FIDELITY", NUMBER, "%"))
-EVERY = Shape("EVERY", ("EVERY", NUMBER, UNIT))
-MEMORY = Shape("MEMORY", ("MEMORY", NUMBER, "ROWS"))
-FRESH_IN = Shape("FRESH", ("FRESH", "IN", NUMBER, UNIT))
+WITHIN = ClauseShape("WITHIN", ("WITHIN", NUMBER))
+FIDELITY = ClauseShape("FIDELITY", ("FIDELITY", NUMBER))
+FIDELITY_PERCENT = ClauseShape("FIDELITY", ("FIDELITY", NUMBER, "%"))
+EVERY = ClauseShape("EVERY", ("EVERY", NUMBER, UNIT))
+MEMORY = ClauseShape("MEMORY", ("MEMORY", NUMBER, "ROWS"))
+FRESH_IN = ClauseShape("FRESH", ("FRESH", "IN", NUMBER, UNIT))
 
 OF_SUBSCRIBE = (WITHIN, FIDELITY, FIDELITY_PERCENT, EVERY, MEMORY)
 OF_VIEW = (FRESH_IN,)
@@ -47,7 +47,7 @@ ADVICE = {
 """What to say where a word of ours stands in a place that could not be understood."""
 
 
-def ending(tokens: Sequence[Token], shapes: Sequence[Shape]) -> int:
+def ending(tokens: Sequence[Token], shapes: Sequence[ClauseShape]) -> int:
     """Where the clauses at the end of these tokens begin; the number of tokens where there are none."""
     end = len(tokens)
     while True:
@@ -57,7 +57,7 @@ def ending(tokens: Sequence[Token], shapes: Sequence[Shape]) -> int:
         end -= max(lengths)
 
 
-def _length(tokens: Sequence[Token], end: int, shape: Shape) -> int:
+def _length(tokens: Sequence[Token], end: int, shape: ClauseShape) -> int:
     """How many tokens before `end` make up a clause of this shape; 0 where they do not."""
     at = end
     for part in reversed(shape.parts):

@@ -77,7 +77,7 @@ class SlackwaterGenerator(generator.Generator):
         **generator.Generator.TRANSFORMS,
         nodes.Subscribe: _subscribe,
         nodes.Within: _within,
-        nodes.Fidelity: _fidelity,
+        nodes.FidelityClause: _fidelity,
         nodes.Every: _every,
         nodes.Memory: _memory,
         nodes.FreshIn: _fresh_in,

@@ -12,7 +12,7 @@ from sqlglot.errors import ParseError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from slackwater.sql import clauses, nodes
-from slackwater.sql.clauses import Shape, is_word
+from slackwater.sql.clauses import ClauseShape, is_word
 
 SHOWN = {"TABLES": "TABLE", "SOURCES": "SOURCE", "SUBSCRIPTIONS": "SUBSCRIPTION"}
 """What SHOW lists, and what one of them is called in DROP."""
@@ -156,7 +156,7 @@ class SlackwaterParser(parser.Parser):
             case "WITHIN":
                 clause = nodes.Within(this=number)
             case "FIDELITY":
-                clause = nodes.Fidelity(this=number, percent=self._match(TokenType.MOD))
+                clause = nodes.FidelityClause(this=number, percent=self._match(TokenType.MOD))
             case "MEMORY":
                 self._match(TokenType.ROWS)
                 clause = nodes.Memory(this=number)
@@ -167,7 +167,7 @@ class SlackwaterParser(parser.Parser):
                 clause = kind(this=number, unit=unit)
         return self.expression(clause, token=first)
 
-    def _before(self, shapes: Sequence[Shape], parse: Callable[[], exp.Expr]) -> exp.Expr:
+    def _before(self, shapes: Sequence[ClauseShape], parse: Callable[[], exp.Expr]) -> exp.Expr:
         """Parse what stands before the clauses at the end, as if the statement ended there."""
         whole = self._tokens
         cut = clauses.ending(whole[self._index :], shapes) + self._index

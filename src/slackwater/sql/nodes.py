@@ -24,7 +24,7 @@ class Within(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"this": True}
 
 
-class Fidelity(exp.Expression):
+class FidelityClause(exp.Expression):
     """`FIDELITY number [%]`."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "percent": False}

@@ -9,7 +9,7 @@ from sqlglot import exp
 from slackwater.core.bound import EXACT, Bound
 from slackwater.core.query import QueryId, StandingQuery
 from slackwater.core.statement import Catalogued, Subscribe
-from slackwater.kinds.base import Asked
+from slackwater.kinds.base import UnboundSubscription
 from slackwater.kinds.registry import classify
 from slackwater.sql import nodes
 from slackwater.sql.catalog import Catalog, spelled
@@ -20,7 +20,7 @@ from slackwater.sql.tables import check_name_at
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class UnsupportedClause:
     """What cannot stand yet: how it is recognised, and what is said about it."""
 
     name: str
@@ -28,25 +28,25 @@ class Refused:
     sentence: str
 
 
-MATERIALIZED_VIEW = Refused(
+MATERIALIZED_VIEW = UnsupportedClause(
     "materialised view",
     lambda tree: isinstance(tree, exp.Create) and tree.kind == "VIEW",
     "materialised views are not possible yet; "
     "subscribe to the query where it reads one table, or ask it as a SELECT when you need it",
 )
-REFUSED: tuple[Refused, ...] = (
+REFUSED: tuple[UnsupportedClause, ...] = (
     MATERIALIZED_VIEW,
-    Refused(
+    UnsupportedClause(
         "periodic query",
         lambda tree: bool(tree.args.get("every")),
         "EVERY is not possible yet; leave it out to be told of every change",
     ),
-    Refused(
+    UnsupportedClause(
         "join in limited memory",
         lambda tree: bool(tree.args.get("memory")),
         "joins in limited MEMORY are not possible yet; subscribe to each table by itself and join them in your program",
     ),
-    Refused(
+    UnsupportedClause(
         "aggregate of a join",
         lambda tree: any(table_joins(tree)) and has_aggregates(tree),
         "an aggregate of joined tables is not possible yet; "
@@ -84,11 +84,11 @@ def _standing(tree: nodes.Subscribe, catalog: Catalog, text: Text) -> StandingQu
             f"WITHIN bounds one number, a {kind.name} has rows; leave it out, or ask for SUM, AVG, COUNT, MIN or MAX",
             within,
         )
-    query: StandingQuery = kind.bind(Asked(tree, select, _bound(within, fidelity, text), catalog, text))
+    query: StandingQuery = kind.bind(UnboundSubscription(tree, select, _bound(within, fidelity, text), catalog, text))
     return query
 
 
-def _bound(within: nodes.Within | None, fidelity: nodes.Fidelity | None, text: Text) -> Bound:
+def _bound(within: nodes.Within | None, fidelity: nodes.FidelityClause | None, text: Text) -> Bound:
     if within is None:
         return EXACT
     width = fold(within.this, text)
@@ -97,7 +97,7 @@ def _bound(within: nodes.Within | None, fidelity: nodes.Fidelity | None, text: T
     return Bound(to_float(width.value, within.this, text), _share(fidelity, text))
 
 
-def _share(fidelity: nodes.Fidelity | None, text: Text) -> float:
+def _share(fidelity: nodes.FidelityClause | None, text: Text) -> float:
     """The share of time, from `98%` or `0.98`."""
     if fidelity is None:
         return 1.0

@@ -6,7 +6,17 @@ import pytest
 
 from slackwater.aggregator.base import Item
 from slackwater.aggregator.upstream.state import ROOM, UpstreamState, Write
-from slackwater.client.live.events import Certainty, Changed, Described, Ended, Lost, Opened, Received, Tick, Wanted
+from slackwater.client.live.events import (
+    AnswerChanged,
+    Certainty,
+    ClockTick,
+    Described,
+    Lost,
+    MessageReceived,
+    Opened,
+    SubscriptionEnded,
+    Wanted,
+)
 from slackwater.client.live.state import ClientState
 from slackwater.dissemination.messages import Fact, Frame, Refused, Resumed, Subscribed, Suspended, Value, Welcome
 
@@ -26,23 +36,23 @@ class Bench:
         for ref, item in enumerate((A, B), start=1):
             self.state.wanted(ref, item)
             self.do(Wanted(ref, f"item {ref}"))
-        self.do(Tick())
+        self.do(ClockTick())
 
     def do(self, event: Any) -> list[Any]:
         out = self.client.handle(event, self.now)
-        told = [one for one in out if isinstance(one, Changed | Described | Ended | Certainty)]
+        told = [one for one in out if isinstance(one, AnswerChanged | Described | SubscriptionEnded | Certainty)]
         self.state.heard(self.client, told)
         return [*out]
 
     def connect(self) -> None:
         self.lives += 1
         (send,) = self.do(Opened())
-        self.do(Received(Welcome(f"n/1/{self.lives}", "n", 1, LEASE, send.message.clock)))
+        self.do(MessageReceived(Welcome(f"n/1/{self.lives}", "n", 1, LEASE, send.message.clock)))
         self.sequence = 0
 
     def frame(self, as_of: int, *facts: Fact) -> None:
         base, self.sequence = self.sequence, self.sequence + bool(facts)
-        self.do(Received(Frame(f"n/1/{self.lives}", base, self.sequence, as_of, self.now, facts)))
+        self.do(MessageReceived(Frame(f"n/1/{self.lives}", base, self.sequence, as_of, self.now, facts)))
 
     def granted(self, *refs: int) -> list[Fact]:
         return [Subscribed(ref, ref + 10, 0, (), (), (), 0.5, 1.0) for ref in refs]
@@ -126,7 +136,7 @@ def test_a_lost_upstream_is_doubted_when_its_lease_ends_and_trusted_when_all_is_
     bench.do(Lost("gone"))
     assert bench.doubt() is None, "it is right as of 40 still"
     bench.now += LEASE
-    bench.do(Tick())
+    bench.do(ClockTick())
     assert (bench.doubt() or "").startswith("upstream x: the lease ended")
     bench.connect()
     bench.frame(60, *bench.granted(1), Value(11, 0, 9.0))
@@ -254,7 +264,7 @@ def test_when_nobody_will_have_the_client_another_one_begins_where_it_left_off(b
     for ref, item in enumerate((A, B), start=1):
         bench.state.wanted(ref, item)
         bench.do(Wanted(ref, "again"))
-    bench.do(Tick())
+    bench.do(ClockTick())
     assert bench.doubt() == "upstream x: it has not answered yet"
     bench.connect()
     bench.frame(50, *bench.said(1.0, 3.0))

@@ -15,7 +15,7 @@ from slackwater.client import Answer, Client
 from slackwater.client.cache.copy import Copy
 from slackwater.client.cache.settings import Cache
 from slackwater.client.cache.table import CachedTable
-from slackwater.client.live.events import Tick
+from slackwater.client.live.events import ClockTick
 from slackwater.client.planned.service import Network
 from slackwater.core.errors import SlackwaterError, SqlError
 from slackwater.core.extent import Interval
@@ -23,7 +23,7 @@ from slackwater.core.labels import Labels, labels_line
 from slackwater.core.region import EVERYTHING, Box, Region, Side
 from slackwater.core.types import Position
 from slackwater.deployment.process import ServerProcess
-from slackwater.dissemination.transports.base import Connection, Limits, TransportError, Unreachable
+from slackwater.dissemination.transports.base import Connection, TransportError, TransportLimits, Unreachable
 
 CARS = "CREATE TABLE cars (id BIGINT PRIMARY KEY, make TEXT, price DOUBLE, at TIMESTAMP)"
 LINES = {"content-type": "application/x-ndjson"}
@@ -394,18 +394,18 @@ def test_twenty_thousand_answers_of_fifty_clients_are_right(tmp_path: Path) -> N
 
 async def test_what_another_session_of_the_same_log_delivered_counts_as_seen() -> None:
     class Nobody:
-        async def dial(self, address: str, limits: Limits) -> Connection:
+        async def dial(self, address: str, limits: TransportLimits) -> Connection:
             raise TransportError("nobody is there")
 
     async with Client("http://127.0.0.1:1", transport=Nobody(), cache=Cache()) as client:
         lane = client._lane("spark")
         lane.state.as_of = 40
-        lane.tell(Tick())
+        lane.tell(ClockTick())
         assert client.cache.state.seen == 40
         client._network = Network(client._addresses, (Nobody(), Nobody()), client._requests, client._elsewhere)
         client._network.saw = client._saw
         for nodes, position in (((), 50), (("http://127.0.0.1:2",), 60)):
             part = client._network.session(nodes)
             part.state.as_of = position
-            part.tell(Tick())
+            part.tell(ClockTick())
         assert client.cache.state.seen == 50, "an aggregator has positions of its own"

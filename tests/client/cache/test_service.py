@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from slackwater.client.cache.service import CacheDesk, TableBody, TablesBody
+from slackwater.client.cache.service import CacheDesk, TableDescription, TablesBody
 from slackwater.client.cache.settings import Cache
 from slackwater.client.cache.state import CacheState
 from slackwater.client.cache.table import CachedTable
 from slackwater.client.live.events import (
     Answered,
+    ClockTick,
     Event,
     Instruction,
+    MessageReceived,
     Opened,
     Questioned,
-    Received,
-    Send,
-    Tick,
+    SendMessage,
     Unwanted,
     Wanted,
 )
@@ -68,8 +68,8 @@ class Tables:
         return TablesBody([self.body])
 
     @property
-    def body(self) -> TableBody:
-        return TableBody("cars", self.columns, ["id"])
+    def body(self) -> TableDescription:
+        return TableDescription("cars", self.columns, ["id"])
 
 
 def desk(line: Line, tables: Tables) -> CacheDesk:
@@ -124,11 +124,11 @@ def state(*facts: Any) -> CacheState:
     made = CacheState(lambda: 0.5)
     for ref, table in ((1, "cars"), (2, "boats")):
         made.handle(Wanted(ref, f"CACHE here OF {table} LIMIT 3"), 0)
-    made.handle(Tick(), 0)
-    ((opened,),) = [[one.message for one in made.handle(Opened(), 0) if isinstance(one, Send)]]
+    made.handle(ClockTick(), 0)
+    ((opened,),) = [[one.message for one in made.handle(Opened(), 0) if isinstance(one, SendMessage)]]
     assert isinstance(opened, Open)
-    made.handle(Received(Welcome("s", "node", 1, LEASE, opened.clock)), 0)
-    made.handle(Received(Frame("s", 0, 1, 5, 1, facts)), 0)
+    made.handle(MessageReceived(Welcome("s", "node", 1, LEASE, opened.clock)), 0)
+    made.handle(MessageReceived(Frame("s", 0, 1, 5, 1, facts)), 0)
     assert made.applied == 1
     return made
 
@@ -157,7 +157,7 @@ def test_a_frame_with_labels_that_cannot_be_used_changes_nothing() -> None:
     assert made.at_home("cars", between(0, 3), 0, 2) == 5
     overlap = [*plain_region(between(1, 3)), *plain_region(between(2, 4))]
     facts = (labels(1, 2, plain_region(between(0, 9)), was=1), labels(2, 2, overlap, was=1), Upsert(11, 2, (7,), (7,)))
-    made.handle(Received(Frame("s", 1, 2, 6, 1, facts)), 2)
+    made.handle(MessageReceived(Frame("s", 1, 2, 6, 1, facts)), 2)
     assert "overlap" in made.why
     own = cache(made, "cars")
     assert (own.epoch, own.rows) == (1, {(2,): (2,)})
@@ -167,8 +167,8 @@ def test_a_frame_with_labels_that_cannot_be_used_changes_nothing() -> None:
 
 def give_up(made: CacheState, acknowledgement: int) -> list[GiveUp]:
     """What is given up with one of the next acknowledgements."""
-    out: list[Instruction] = made.handle(Tick(), acknowledgement * LEASE // 3)
-    return [one.message for one in out if isinstance(one, Send) and isinstance(one.message, GiveUp)]
+    out: list[Instruction] = made.handle(ClockTick(), acknowledgement * LEASE // 3)
+    return [one.message for one in out if isinstance(one, SendMessage) and isinstance(one.message, GiveUp)]
 
 
 def puzzle(boxes: int) -> Region:

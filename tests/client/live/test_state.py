@@ -5,17 +5,17 @@ from typing import Any
 import pytest
 
 from slackwater.client.live.events import (
+    AnswerChanged,
     Certainty,
-    Changed,
+    ClockTick,
     Connect,
     Described,
-    Ended,
     Event,
     Lost,
+    MessageReceived,
     Opened,
-    Received,
-    Send,
-    Tick,
+    SendMessage,
+    SubscriptionEnded,
     Unwanted,
     Wanted,
 )
@@ -72,11 +72,11 @@ class Bench:
         return self.state.handle(event, self.now)
 
     def receive(self, message: FromNode) -> list[Any]:
-        return self.do(Received(message))
+        return self.do(MessageReceived(message))
 
     def connect(self, session: str = "n/1/1", generation: int = 1) -> list[Any]:
         if self.state.phase.name == "IDLE":
-            self.do(Tick())
+            self.do(ClockTick())
         (send,) = self.do(Opened())
         self.session = session
         return self.receive(Welcome(session, "n", generation, LEASE, send.message.clock))
@@ -86,7 +86,7 @@ class Bench:
 
     def wait(self, microseconds: int) -> list[Any]:
         self.now += microseconds
-        return self.do(Tick())
+        return self.do(ClockTick())
 
 
 @pytest.fixture
@@ -97,17 +97,17 @@ def bench() -> Bench:
 
 
 def test_it_connects_opens_and_subscribes(bench: Bench) -> None:
-    assert bench.do(Tick()) == [Connect(0)]
-    assert bench.do(Opened()) == [Send(Open(VERSION, 0, bench.now))]
+    assert bench.do(ClockTick()) == [Connect(0)]
+    assert bench.do(Opened()) == [SendMessage(Open(VERSION, 0, bench.now))]
     welcome = Welcome("s", "n", 1, LEASE, bench.now)
-    assert bench.receive(welcome) == [Send(Subscribe(1, SQL))]
+    assert bench.receive(welcome) == [SendMessage(Subscribe(1, SQL))]
 
 
 def test_a_value_is_shown_with_its_guarantee_until_the_lease_ends(bench: Bench) -> None:
     bench.connect()
     assert not bench.state.shown(1, bench.now).certain
     out = bench.frame(0, 1, 40, one_number(), Value(5, 0, 12.5))
-    assert [type(one) for one in out] == [Described, Changed, Certainty]
+    assert [type(one) for one in out] == [Described, AnswerChanged, Certainty]
     shown = bench.state.shown(1, bench.now)
     assert (shown.value, shown.bound, shown.as_of, shown.certain, shown.why) == (12.5, 2.0, 40, True, "")
     assert bench.state.shown(1, bench.now + LEASE - 1).certain
@@ -136,12 +136,12 @@ def test_acknowledgements_go_out_three_times_a_lease(bench: Bench) -> None:
     bench.connect()
     bench.frame(0, 1, 40, one_number(), Value(5, 0, 12.5))
     assert bench.state.next_tick(bench.now) == bench.now + LEASE // 3
-    assert bench.wait(LEASE // 3) == [Send(Ack(1, bench.now))]
+    assert bench.wait(LEASE // 3) == [SendMessage(Ack(1, bench.now))]
 
 
 def test_a_gap_is_told_at_once_and_nothing_is_applied(bench: Bench) -> None:
     bench.connect()
-    assert bench.frame(1, 2, 50, Value(5, 0, 1.0)) == [Send(Ack(0, bench.now, missing=True))]
+    assert bench.frame(1, 2, 50, Value(5, 0, 1.0)) == [SendMessage(Ack(0, bench.now, missing=True))]
     assert bench.frame(1, 2, 50, Value(5, 0, 1.0)) == []
     assert bench.state.shown(1, bench.now).as_of is None
     bench.frame(0, 3, 51, one_number(), Value(5, 0, 2.0))
@@ -193,9 +193,9 @@ def test_another_node_is_told_how_far_the_client_has_seen(bench: Bench) -> None:
 def test_rows_come_as_a_snapshot_and_changes_and_are_told_as_differences(bench: Bench) -> None:
     bench.connect()
     out = bench.frame(0, 1, 40, rows(), snapshot(((1,), (1, 5.0)), ((2,), (2, 6.0))))
-    assert Changed(1, 40, None, {(1,): (1, 5.0), (2,): (2, 6.0)}) in out
+    assert AnswerChanged(1, 40, None, {(1,): (1, 5.0), (2,): (2, 6.0)}) in out
     facts = (Upsert(5, 0, (1,), (1, 5.5)), Delete(5, 0, (2,)), Delete(5, 0, (3,)))
-    assert bench.frame(1, 2, 41, *facts) == [Changed(1, 41, None, {(1,): (1, 5.5)}, ((2,),))]
+    assert bench.frame(1, 2, 41, *facts) == [AnswerChanged(1, 41, None, {(1,): (1, 5.5)}, ((2,),))]
     assert bench.frame(2, 3, 42, snapshot(((1,), (1, 5.5)))) == []
     assert bench.state.shown(1, bench.now).rows == {(1,): (1, 5.5)}
 
@@ -204,8 +204,8 @@ def test_rows_that_are_held_are_resumed(bench: Bench) -> None:
     bench.connect()
     bench.frame(0, 1, 40, rows(), snapshot(((1,), (1, 5.0))))
     bench.do(Lost("away"))
-    assert bench.connect("n/1/2") == [Send(Subscribe(1, SQL, 40))]
-    assert bench.frame(0, 1, 44, rows(), Upsert(5, 0, (2,), (2, 1.0))) == [Changed(1, 44, None, {(2,): (2, 1.0)})]
+    assert bench.connect("n/1/2") == [SendMessage(Subscribe(1, SQL, 40))]
+    assert bench.frame(0, 1, 44, rows(), Upsert(5, 0, (2,), (2, 1.0))) == [AnswerChanged(1, 44, None, {(2,): (2, 1.0)})]
     assert bench.state.shown(1, bench.now).rows == {(1,): (1, 5.0), (2,): (2, 1.0)}
 
 
@@ -250,21 +250,21 @@ def test_a_spoiled_snapshot_changes_nothing_and_ends_the_session(bench: Bench) -
 def test_refused_is_the_end_and_unwanted_is_said_until_it_is_known(bench: Bench) -> None:
     bench.do(Wanted(2, "nonsense"))
     bench.connect()
-    assert Ended(2, "no") in bench.frame(0, 1, 40, one_number(), Value(5, 0, 1.0), Refused(2, "no"))
+    assert SubscriptionEnded(2, "no") in bench.frame(0, 1, 40, one_number(), Value(5, 0, 1.0), Refused(2, "no"))
     assert bench.state.shown(2, bench.now).why == "no"
-    assert bench.do(Unwanted(1)) == [Send(Unsubscribe(1))]
-    assert Send(Unsubscribe(1)) in bench.wait(Patience().retry)
+    assert bench.do(Unwanted(1)) == [SendMessage(Unsubscribe(1))]
+    assert SendMessage(Unsubscribe(1)) in bench.wait(Patience().retry)
     bench.frame(1, 2, 41, Refused(1, "ended"))
-    assert Send(Unsubscribe(1)) not in bench.wait(Patience().retry)
-    assert Send(Unsubscribe(1)) in bench.frame(2, 3, 42, one_number())
+    assert SendMessage(Unsubscribe(1)) not in bench.wait(Patience().retry)
+    assert SendMessage(Unsubscribe(1)) in bench.frame(2, 3, 42, one_number())
 
 
 def test_what_is_not_answered_is_asked_again(bench: Bench) -> None:
-    bench.do(Tick())
+    bench.do(ClockTick())
     (send,) = bench.do(Opened())
     assert bench.wait(Patience().retry) == [send]
     bench.receive(Welcome("s", "n", 1, LEASE, send.message.clock))
-    assert Send(Subscribe(1, SQL)) in bench.wait(Patience().retry)
+    assert SendMessage(Subscribe(1, SQL)) in bench.wait(Patience().retry)
 
 
 def test_silence_ends_a_connection_and_failures_back_off(bench: Bench) -> None:
@@ -278,7 +278,7 @@ def test_silence_ends_a_connection_and_failures_back_off(bench: Bench) -> None:
 
 def test_a_farewell_for_good_ends_everything(bench: Bench) -> None:
     bench.connect()
-    assert bench.receive(Goodbye("too old", again=False)) == [Ended(1, "too old")]
+    assert bench.receive(Goodbye("too old", again=False)) == [SubscriptionEnded(1, "too old")]
     assert bench.do(Lost("closed")) == [], "there is no point in coming back"
     assert bench.state.next_tick(bench.now) is None
 
@@ -290,7 +290,7 @@ def test_a_suspended_subscription_goes_on_when_it_is_resumed(bench: Bench) -> No
     bench.frame(2, 3, 55, Value(5, 0, 7.0))
     assert bench.state.shown(1, bench.now).value == 1.0, "as of 40 it was 1"
     out = bench.frame(3, 4, 60, Resumed(5, 0), Value(5, 0, 8.0))
-    assert out == [Changed(1, 60, 8.0), Certainty(1, True, "")]
+    assert out == [AnswerChanged(1, 60, 8.0), Certainty(1, True, "")]
 
 
 def test_granted_while_suspended_is_shown_when_it_is_resumed(bench: Bench) -> None:
@@ -301,7 +301,7 @@ def test_granted_while_suspended_is_shown_when_it_is_resumed(bench: Bench) -> No
     bench.frame(1, 2, 45, Suspended(5, 0, "it pours"))
     assert bench.state.shown(1, bench.now).why == "it pours"
     out = bench.frame(2, 3, 60, Resumed(5, 0), Value(5, 0, None))
-    assert [type(one) for one in out] == [Described, Changed, Certainty], "also where there is nothing to show"
+    assert [type(one) for one in out] == [Described, AnswerChanged, Certainty], "also where there is nothing to show"
     assert bench.state.shown(1, bench.now).as_of == 60
 
 
@@ -332,5 +332,5 @@ def test_a_position_of_an_earlier_life_is_not_gone_back_behind() -> None:
     bench = Bench()
     bench.state = ClientState(lambda: 0.5, after=70)
     bench.do(Wanted(1, SQL))
-    bench.do(Tick())
-    assert bench.do(Opened()) == [Send(Open(VERSION, 70, bench.now))]
+    bench.do(ClockTick())
+    assert bench.do(Opened()) == [SendMessage(Open(VERSION, 70, bench.now))]

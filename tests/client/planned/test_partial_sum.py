@@ -3,13 +3,13 @@
 import pytest
 
 from slackwater.client.live.events import Shown
-from slackwater.client.planned.partial_sum import Adding, Ask, Drop, Part, part_of
+from slackwater.client.planned.partial_sum import Adding, SubscribePart, SumPart, UnsubscribePart, part_of
 from slackwater.core.errors import ProtocolError
 from slackwater.dissemination.messages import WireRow
 
 
-def part(aggregator: str, sql: str = "", within: float = 1.0) -> Part:
-    return Part(aggregator, (f"http://{aggregator}",), sql or aggregator, within)
+def part(aggregator: str, sql: str = "", within: float = 1.0) -> SumPart:
+    return SumPart(aggregator, (f"http://{aggregator}",), sql or aggregator, within)
 
 
 class Parts:
@@ -27,7 +27,10 @@ class Parts:
 
 def taken_up() -> tuple[Adding, Parts]:
     adding, parts = Adding(), Parts()
-    assert adding.plan((7, 0), 10, 5.0, [part("a"), part("b")]) == [Ask(1, part("a")), Ask(2, part("b"))]
+    assert adding.plan((7, 0), 10, 5.0, [part("a"), part("b")]) == [
+        SubscribePart(1, part("a")),
+        SubscribePart(2, part("b")),
+    ]
     parts.put(1, 1.5, 3)
     assert adding.look(parts) == []
     assert adding.plans == 0
@@ -70,12 +73,12 @@ def test_one_part_that_is_not_certain_makes_the_sum_uncertain() -> None:
 
 def test_the_old_plan_serves_until_the_new_one_is_complete_and_parts_of_both_are_kept() -> None:
     adding, parts = taken_up()
-    assert adding.plan((7, 1), 20, 5.0, [part("a"), part("c")]) == [Ask(3, part("c"))]
+    assert adding.plan((7, 1), 20, 5.0, [part("a"), part("c")]) == [SubscribePart(3, part("c"))]
     parts.put(3, 40.0, 1, "not yet")
     assert adding.look(parts) == []
     assert adding.shown(parts, "").value == 3.5
     parts.put(3, 40.0, 1)
-    assert adding.look(parts) == [Drop(2)]
+    assert adding.look(parts) == [UnsubscribePart(2)]
     shown = adding.shown(parts, "")
     assert (shown.value, shown.epoch, shown.positions) == (41.5, 1, (("a", 3), ("c", 1)))
 
@@ -83,19 +86,19 @@ def test_the_old_plan_serves_until_the_new_one_is_complete_and_parts_of_both_are
 def test_the_same_part_within_another_bound_is_another_part() -> None:
     adding, parts = taken_up()
     closer = part("a", "closer", 0.5)
-    assert adding.plan((7, 1), 20, 5.0, [closer, part("b")]) == [Ask(3, closer)]
+    assert adding.plan((7, 1), 20, 5.0, [closer, part("b")]) == [SubscribePart(3, closer)]
     parts.put(3, 1.4, 5)
-    assert adding.look(parts) == [Drop(1)]
+    assert adding.look(parts) == [UnsubscribePart(1)]
 
 
 def test_a_plan_that_is_overtaken_is_never_taken_up() -> None:
     adding, parts = taken_up()
-    assert adding.plan((7, 1), 20, 5.0, [part("c")]) == [Ask(3, part("c"))]
-    assert adding.plan((7, 2), 30, 5.0, [part("d")]) == [Ask(4, part("d")), Drop(3)]
+    assert adding.plan((7, 1), 20, 5.0, [part("c")]) == [SubscribePart(3, part("c"))]
+    assert adding.plan((7, 2), 30, 5.0, [part("d")]) == [SubscribePart(4, part("d")), UnsubscribePart(3)]
     parts.put(3, 1.0, 1)
     assert adding.look(parts) == []
     parts.put(4, 9.0, 1)
-    assert adding.look(parts) == [Drop(1), Drop(2)]
+    assert adding.look(parts) == [UnsubscribePart(1), UnsubscribePart(2)]
     assert adding.shown(parts, "").value == 9.0
 
 
@@ -117,7 +120,7 @@ def test_what_is_left_when_a_part_is_taken_away_is_not_shown_as_the_sum() -> Non
 
 def test_a_part_is_read_from_its_row_and_nonsense_is_refused() -> None:
     row = (0, "near", "http://a:1 http://b:2", "SUBSCRIBE …", 2, 0.5, None)
-    assert part_of(row) == Part("near", ("http://a:1", "http://b:2"), "SUBSCRIBE …", 2.0)
+    assert part_of(row) == SumPart("near", ("http://a:1", "http://b:2"), "SUBSCRIBE …", 2.0)
     assert part_of((1, "", "", "SUBSCRIBE …", 0.5)).nodes == ()
     wrong: tuple[WireRow, ...] = ((), (0, "near"), (0, None, "", "SUBSCRIBE …", 1.0), (0, "near", "", "x", "1.0"))
     for row_ in wrong:

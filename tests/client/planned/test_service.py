@@ -12,7 +12,7 @@ import pytest
 from slackwater.client.address import addresses
 from slackwater.client.failures import Refused
 from slackwater.client.live.connection import Told
-from slackwater.client.live.events import Certainty, Changed, Event, Lost, Shown
+from slackwater.client.live.events import AnswerChanged, Certainty, Event, Lost, Shown
 from slackwater.client.live.subscription import Subscription
 from slackwater.client.planned import service as planned
 from slackwater.client.planned.service import Network
@@ -62,7 +62,7 @@ class FakeSession:
 
     def say(self, ref: int, shown: Shown) -> None:
         self.known[ref] = shown
-        told: list[Told] = [Changed(ref, shown.as_of or 0, shown.value)]
+        told: list[Told] = [AnswerChanged(ref, shown.as_of or 0, shown.value)]
         self.heard(told)
 
     def put(self, ref: int, value: float, as_of: int) -> None:

@@ -7,7 +7,7 @@ from slackwater.core import Column, DataType, Instant, Interval, Join, Origin, P
 from slackwater.core.arrow import to_batch
 from slackwater.pipeline.host.join_cuts import BY_QUERY, Spreading, recut
 from slackwater.processing.host import Host
-from slackwater.processing.joined import LineCuts, Part, Surveyed
+from slackwater.processing.joined import LineCuts, ShardPart, Surveyed
 from tests.support.joins import families, joins
 
 RULE, SHARDS = Spreading(least_rows=100), 4
@@ -58,7 +58,7 @@ class World:
         """Survey, cut, and go on like that."""
         before = joins(self.host)._part
         lines = recut(() if before is None else before.lines, self.survey(), SHARDS, rule)
-        joins(self.host).spread(Part(0, lines) if lines else None)
+        joins(self.host).spread(ShardPart(0, lines) if lines else None)
         return lines
 
 

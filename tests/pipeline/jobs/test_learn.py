@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from slackwater.core import Column, DataType, Instant, TableSchema
 from slackwater.core.arrow import INSTANT
 from slackwater.pipeline.jobs import file_parts as parts
-from slackwater.pipeline.jobs.learn import Course, Learnt, Lesson, learn_files, learn_history, usual_interval
+from slackwater.pipeline.jobs.learn import Course, LearntStatistics, Lesson, learn_files, learn_history, usual_interval
 from slackwater.pipeline.jobs.load import load
 from slackwater.pipeline.jobs.picture import draw
 from slackwater.pipeline.tables.frames import history_frame
@@ -63,7 +63,7 @@ def reference(rows: pa.Table, column: str) -> Statistics:
     return statistics
 
 
-def assert_same(learnt: Learnt, rows: pa.Table) -> None:
+def assert_same(learnt: LearntStatistics, rows: pa.Table) -> None:
     assert learnt.rows == rows.num_rows
     for column, statistics in learnt.statistics.items():
         found, expected = statistics.value(), reference(rows, column).value()

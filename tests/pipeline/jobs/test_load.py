@@ -16,9 +16,9 @@ from slackwater.intake import Intake
 from slackwater.log import LocalLog
 from slackwater.pipeline.jobs import file_parts as parts
 from slackwater.pipeline.jobs import load as loading
-from slackwater.pipeline.jobs.file_parts import Part, parts_of
+from slackwater.pipeline.jobs.file_parts import FilePart, parts_of
 from slackwater.pipeline.jobs.load import LoadReceipt, load
-from slackwater.pipeline.tables.snapshot import Snapshot, snapshot
+from slackwater.pipeline.tables.snapshot import TableSnapshot, snapshot
 from slackwater.pipeline.tables.stream import run_pipeline
 from slackwater.pipeline.tables.tasks import InProcess
 from slackwater.sources import FileSource, Reading, infer, read_as
@@ -75,14 +75,14 @@ def files(folder: Path) -> list[Reading]:
     return [read_as(path, SENSORS) for path in paths]
 
 
-def kept(now: Snapshot) -> tuple[list[object], list[object], list[object]]:
+def kept(now: TableSnapshot) -> tuple[list[object], list[object], list[object]]:
     """Latest, history and quarantine as sorted lists; without positions, which a load has not."""
     tables = (now.latest("sensors"), now.history("sensors").to_table(), now.quarantine().to_table())
     latest, history, quarantine = (sorted(map(repr, table.drop_columns(["$position"]).to_pylist())) for table in tables)
     return list(latest), list(history), list(quarantine)
 
 
-def through_the_log(readings: list[Reading], folder: Path, spark: SparkSession) -> Snapshot:
+def through_the_log(readings: list[Reading], folder: Path, spark: SparkSession) -> TableSnapshot:
     with LocalLog(folder / "log") as log, Intake(log, ManualClock(NOW)) as intake:
         intake.define(SENSORS)
         for reading in readings:
@@ -172,7 +172,7 @@ def test_damage_is_refused_and_its_surroundings_arrive(tmp_path: Path) -> None:
         *range(61, 91),
     ]
     path.write_bytes(content[:-10])
-    assert parts_of(reading) == [Part(reading)], "a torn file is read as a whole, which says what is wrong"
+    assert parts_of(reading) == [FilePart(reading)], "a torn file is read as a whole, which says what is wrong"
 
 
 def test_what_cannot_be_loaded_is_said_before_anything_is_done(tmp_path: Path) -> None:

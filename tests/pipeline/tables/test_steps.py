@@ -23,14 +23,14 @@ from slackwater.pipeline.tables.recent import KeepRecent
 from slackwater.pipeline.tables.reports import Report, from_rows
 from slackwater.pipeline.tables.settle import compact, settle, tidy
 from slackwater.pipeline.tables.snapshot import snapshot
-from slackwater.pipeline.tables.store import Store
+from slackwater.pipeline.tables.store import TableStore
 from slackwater.pipeline.tables.tasks import InProcess
 
 if TYPE_CHECKING:
     from tests.pipeline.conftest import World
 
 
-def taken(store: Store, log: Path, first: int, end: int, tasks: int = 1) -> list[Report]:
+def taken(store: TableStore, log: Path, first: int, end: int, tasks: int = 1) -> list[Report]:
     """What the tasks of a micro-batch over these positions report."""
     reader = LogStreamReader(LogOptions.of({"path": str(log)}))
     cuts = [first + (end - first) * k // tasks for k in range(tasks + 1)]
@@ -40,7 +40,7 @@ def taken(store: Store, log: Path, first: int, end: int, tasks: int = 1) -> list
 
 
 def everything(log: Path, out: Path) -> None:
-    with LocalLog(log, read_only=True) as opened, Store(out) as store:
+    with LocalLog(log, read_only=True) as opened, TableStore(out) as store:
         commit_batch(store, taken(store, log, store.state.position, opened.end))
 
 
@@ -55,14 +55,14 @@ def steps(world: "World", seed: int, folder: Path, monkeypatch: pytest.MonkeyPat
     log = history.write(folder / "log")
     with LocalLog(log, read_only=True) as opened:
         end = opened.end
-    store = Store(folder / "out")
+    store = TableStore(folder / "out")
     while store.state.position < end:
         first = max(0, store.state.position - random.choice([0, 0, 0, 7]))  # an older checkpoint repeats some
         upto = min(end, store.state.position + random.randint(1, 90))
         reports = taken(store, log, first, upto, tasks=random.randint(1, 3))
         if random.random() < 0.2:
             store.release()  # killed before the commit: the same again, or cut otherwise
-            store = Store(folder / "out")
+            store = TableStore(folder / "out")
             continue
         commit_batch(store, reports)
         assert commit_batch(store, taken(store, log, first, upto)) == 0, "a repeated batch changes nothing"
@@ -71,7 +71,7 @@ def steps(world: "World", seed: int, folder: Path, monkeypatch: pytest.MonkeyPat
                 tasks, folds = settling.plan(store.state)
                 InProcess()(store, tasks, folds)  # killed before the commit
                 store.release()
-                store = Store(folder / "out")
+                store = TableStore(folder / "out")
             settle(store, InProcess(), thorough=random.random() < 0.2)
             world.check(snapshot(folder / "out"), history.upto(store.state.position))
     world.check(snapshot(folder / "out"), history)
@@ -110,7 +110,7 @@ def test_a_dropped_table_takes_its_rows_along(world: "World", tmp_path: Path) ->
     with LocalLog(log) as writing:
         writing.append([TableDefined(quotes), says(9.0, 9)])
         everything(log, out)
-        with Store(out) as store:
+        with TableStore(out) as store:
             settle(store, InProcess())
         # Dropped and made again within one batch, with rows before and after.
         writing.append([says(8.0, 8), TableDropped("quotes"), TableDefined(quotes), says(1.0, 1)])
@@ -121,7 +121,7 @@ def test_a_dropped_table_takes_its_rows_along(world: "World", tmp_path: Path) ->
         everything(log, out)
     with pytest.raises(SchemaError, match="there are: none"):
         snapshot(out).latest("quotes")
-    with Store(out) as store:
+    with TableStore(out) as store:
         settle(store, InProcess())
         tidy(store)
     assert not list(out.glob("*/**/*.parquet"))
@@ -137,7 +137,7 @@ def test_an_added_column_is_null_in_older_rows(world: "World", tmp_path: Path) -
             writing.append([TableDefined(quotes), Updates("quotes", to_batch(quotes, [old]))])
             if settled_between:
                 everything(log / str(settled_between), out / str(settled_between))
-                with Store(out / str(settled_between)) as store:
+                with TableStore(out / str(settled_between)) as store:
                     settle(store, InProcess())
             writing.append([TableDefined(wider), Updates("quotes", to_batch(wider, [new]))])
         everything(log / str(settled_between), out / str(settled_between))
@@ -145,7 +145,7 @@ def test_an_added_column_is_null_in_older_rows(world: "World", tmp_path: Path) -
             now = snapshot(out / str(settled_between))
             assert world.latest_rows(now, wider) == {("a", 1.0, None), ("b", 2.0, "X")}
             assert {update.row for update in world.history_rows(now, wider)} == {("a", 1.0, None), ("b", 2.0, "X")}
-            with Store(out / str(settled_between)) as store:
+            with TableStore(out / str(settled_between)) as store:
                 settle(store, InProcess(), thorough=True)
 
 
@@ -157,14 +157,14 @@ def test_rows_of_a_table_that_was_never_defined_are_not_guessed_at(world: "World
 
 def test_a_hole_between_batches_is_refused(world: "World", tmp_path: Path) -> None:
     log = world.history(1).write(tmp_path / "log")
-    with Store(tmp_path / "out") as store, pytest.raises(StoreError, match="position 5 where 0 was next"):
+    with TableStore(tmp_path / "out") as store, pytest.raises(StoreError, match="position 5 where 0 was next"):
         commit_batch(store, taken(store, log, 5, 9))
 
 
 def test_history_lies_by_table_and_date_in_few_files(world: "World", tmp_path: Path) -> None:
     history = world.history(3, batches=60)
     log = history.write(tmp_path / "log")
-    with LocalLog(log, read_only=True) as opened, Store(tmp_path / "out") as store:
+    with LocalLog(log, read_only=True) as opened, TableStore(tmp_path / "out") as store:
         while store.state.position < opened.end:
             position = store.state.position
             commit_batch(store, taken(store, log, position, min(position + 50, opened.end)))

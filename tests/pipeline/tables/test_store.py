@@ -16,15 +16,15 @@ from slackwater.pipeline.tables.manifest import (
     DatedFile,
     Loaded,
     Manifest,
+    ManifestState,
     RecentFile,
     Settled,
-    State,
     TableState,
     need_state,
     read_state,
     write_manifest,
 )
-from slackwater.pipeline.tables.store import Store
+from slackwater.pipeline.tables.store import TableStore
 
 if TYPE_CHECKING:
     from tests.pipeline.conftest import World
@@ -44,12 +44,12 @@ def test_what_is_committed_is_read_back(world: "World", tmp_path: Path) -> None:
         loads=(Loaded("rooms / 1", "a.csv", 99, 1234, 5678),),
         retired=("history/old",),
     )
-    with Store(tmp_path / "new" / "out") as store:
+    with TableStore(tmp_path / "new" / "out") as store:
         assert (store.state.position, store.state.manifest.begun) == (0, -1)
         store.commit(position=50, recent=[recent("recent/r")], settled=settled, batches=1)
         expected = store.state
     state = need_state(tmp_path / "new" / "out")
-    assert state == expected == State(replace(state.manifest, position=50), settled)
+    assert state == expected == ManifestState(replace(state.manifest, position=50), settled)
     assert state.paths() == {"latest/b", "history/h", "quarantine/q", "recent/r", "history/old"}
     assert state.settled.table("rooms / 1").keys == 5
     with pytest.raises(SchemaError, match="there are: rooms / 1"):
@@ -57,23 +57,23 @@ def test_what_is_committed_is_read_back(world: "World", tmp_path: Path) -> None:
 
 
 def test_only_one_may_write(tmp_path: Path) -> None:
-    with Store(tmp_path) as store:
+    with TableStore(tmp_path) as store:
         with pytest.raises(StoreError, match="another pipeline or load"):
-            Store(tmp_path)
+            TableStore(tmp_path)
         # Even where locks do not work, two can never both make the same version.
         write_manifest(tmp_path, replace(store.state.manifest, version=store.next_version))
         with pytest.raises(StoreError, match=r"version 1 .* by somebody else"):
             store.commit(position=1)
-    Store(tmp_path).release()
+    TableStore(tmp_path).release()
 
 
 def test_files_that_do_not_count_are_removed_at_the_next_start(tmp_path: Path) -> None:
-    with Store(tmp_path) as store:
+    with TableStore(tmp_path) as store:
         for name in ("kept", "leftover", ".draft.parquet"):
             write_parquet(tmp_path / "recent" / "updates" / name, ROWS)
         (tmp_path / "manifest" / ".draft").touch()
         store.commit(position=3, recent=[recent("recent/updates/kept")])
-    with Store(tmp_path) as store:
+    with TableStore(tmp_path) as store:
         assert [path.name for path in (tmp_path / "recent" / "updates").iterdir()] == ["kept"]
         assert not (tmp_path / "manifest" / ".draft").exists()
         store.remove(["recent/updates/kept"])
@@ -84,7 +84,7 @@ def test_files_that_do_not_count_are_removed_at_the_next_start(tmp_path: Path) -
 
 
 def test_old_manifests_go_and_every_one_that_stays_can_be_read(tmp_path: Path) -> None:
-    with Store(tmp_path) as store:
+    with TableStore(tmp_path) as store:
         for version in range(1, 30):
             settled = Settled(retired=(f"{version}",)) if version % 7 == 0 else None
             store.commit(position=version, settled=settled)
@@ -109,7 +109,7 @@ def test_an_empty_folder_a_broken_file_and_another_format_are_told_apart(tmp_pat
     assert read_state(tmp_path / "nowhere") is None
     with pytest.raises(StoreError, match="there is nothing in"):
         need_state(tmp_path / "nowhere")
-    with Store(tmp_path) as store:
+    with TableStore(tmp_path) as store:
         store.commit(position=1)
     newest = max((tmp_path / "manifest").glob("*.json"))
     content = newest.read_bytes()

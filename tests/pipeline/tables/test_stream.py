@@ -13,7 +13,7 @@ from slackwater.core import LogError, PositionGone, StoreError
 from slackwater.log import LocalLog
 from slackwater.pipeline.tables.frames import history_frame, latest_frame, quarantine_frame
 from slackwater.pipeline.tables.snapshot import position_of, read_history, read_latest, read_quarantine, snapshot
-from slackwater.pipeline.tables.stream import Progress, run_pipeline
+from slackwater.pipeline.tables.stream import BatchProgress, run_pipeline
 
 if TYPE_CHECKING:
     from tests.pipeline.conftest import World
@@ -30,7 +30,7 @@ def until(true: Callable[[], bool]) -> None:
 def test_what_is_there_is_taken_in_and_the_same_from_spark(world: "World", spark: SparkSession, tmp_path: Path) -> None:
     history = world.history(11)
     log, out = history.write(tmp_path / "log"), tmp_path / "out"
-    told: list[Progress] = []
+    told: list[BatchProgress] = []
     with run_pipeline(log, out, spark, available_now=True, max_rows=80, settle_batches=3, progress=told.append) as run:
         assert run.wait()
     with LocalLog(log, read_only=True) as opened:

@@ -9,7 +9,7 @@ from slackwater.core.errors import PlanningError
 from slackwater.kernels.pushes import count_pushes, count_pushes_plainly, pushed, pushed_plainly
 from slackwater.planning.aggregation import ConsistentCost, ScaleFreeCost
 from slackwater.planning.aggregation.cost_fit import (
-    Counted,
+    MeasuredSums,
     fit_factor,
     fit_scale_free,
     predicted,
@@ -20,9 +20,9 @@ from slackwater.planning.aggregation.dynamics import learnt, observed
 from slackwater.statistics import Statistics, Ticks
 
 
-def counted(generator: np.random.Generator, count: int = 200) -> Counted:
+def counted(generator: np.random.Generator, count: int = 200) -> MeasuredSums:
     raw, norm, within = (generator.lognormal(0, 1, count) for _ in range(3))
-    return Counted(raw, norm, within, np.zeros(count))
+    return MeasuredSums(raw, norm, within, np.zeros(count))
 
 
 def test_the_scale_free_model_is_found_again() -> None:
@@ -54,7 +54,7 @@ def test_a_random_walk_has_the_exponent_two() -> None:
     raw = np.repeat(observed("abcdef", walks, hours=1.0).sumdiff, 3)
     within = np.tile([10.0, 20.0, 40.0], 6) * np.repeat(np.arange(1, 7), 3) ** 0.5
     sent = [count_pushes(np.ascontiguousarray(walks[:, k // 3]), within[k]) for k in range(18)]
-    found = fit_scale_free(Counted(raw, raw, within, np.array(sent, float)))
+    found = fit_scale_free(MeasuredSums(raw, raw, within, np.array(sent, float)))
     assert 1.8 < found.exponent < 2.1
 
 

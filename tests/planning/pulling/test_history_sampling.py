@@ -6,7 +6,14 @@ import pytest
 
 from slackwater.kernels import bridge_sampling
 from slackwater.planning.pulling import Uncertainty
-from slackwater.planning.pulling.history_sampling import BETTER_TICKS, ENOUGH_PULLS, Memory, Motion, past_of, unknown
+from slackwater.planning.pulling.history_sampling import (
+    BETTER_TICKS,
+    ENOUGH_PULLS,
+    ItemHistory,
+    Motion,
+    past_of,
+    unknown,
+)
 
 Floats = npt.NDArray[np.float64]
 
@@ -52,7 +59,7 @@ WALK = Motion(1.0, 1.0, 0.0, 0.0)
 
 
 def test_what_was_pulled_is_in_it() -> None:
-    one, other = Memory("a", pulls(1, 0, 40), WALK), Memory("b", pulls(2, 30, 50), WALK)
+    one, other = ItemHistory("a", pulls(1, 0, 40), WALK), ItemHistory("b", pulls(2, 30, 50), WALK)
     past = past_of([one, other], np.random.default_rng(0))
     start, end = 30, one.pulls[-1][0]
     assert (past.known, past.pulled) == (end - start, 2)
@@ -63,25 +70,25 @@ def test_what_was_pulled_is_in_it() -> None:
             if start <= tick <= end:
                 assert past.trace[tick - start, column] == value
                 assert past.trace[2 * past.known - (tick - start), column] == value, "and backwards"
-    apart = past_of([one, Memory("b", pulls(2, 4_000, 50), WALK)], np.random.default_rng(0))
+    apart = past_of([one, ItemHistory("b", pulls(2, 4_000, 50), WALK)], np.random.default_rng(0))
     assert apart.known == one.span, "nothing in common: each its own last ticks"
 
 
 def test_a_rise_stays_a_rise() -> None:
-    rising = Memory("a", [(tick, 2.0 * tick) for tick in range(0, 400, 10)], Motion(0.0, 0.0, 780.0, 2.0))
+    rising = ItemHistory("a", [(tick, 2.0 * tick) for tick in range(0, 400, 10)], Motion(0.0, 0.0, 780.0, 2.0))
     past = past_of([rising], np.random.default_rng(0))
     assert np.diff(past.trace[:, 0]) == pytest.approx(2.0)
 
 
 def test_statistics_speak_where_pulls_say_too_little() -> None:
-    few = Memory("a", pulls(1, 0, ENOUGH_PULLS - 1, 20), WALK)
-    short = Memory("b", pulls(1, 0, ENOUGH_PULLS, 5), WALK)
+    few = ItemHistory("a", pulls(1, 0, ENOUGH_PULLS - 1, 20), WALK)
+    short = ItemHistory("b", pulls(1, 0, ENOUGH_PULLS, 5), WALK)
     assert unknown([few, short]) is not None
     assert "a was pulled 19 times over 360 ticks and 1 more like it; 20 times over 120" in str(unknown([few, short]))
-    enough = Memory("c", pulls(1, 0, 60), WALK)
+    enough = ItemHistory("c", pulls(1, 0, 60), WALK)
     assert unknown([enough]) is None
     assert enough.told
-    drawn = Memory("c", enough.pulls, WALK, Motion(0.85, 1.0, 500.0, 0.0))
+    drawn = ItemHistory("c", enough.pulls, WALK, Motion(0.85, 1.0, 500.0, 0.0))
     assert enough.span < BETTER_TICKS
     assert not drawn.told, "the statistics know more"
     past = past_of([enough, drawn], np.random.default_rng(0))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from slackwater.core.bound import Bound
 from slackwater.core.errors import PlanningError
 from slackwater.planning.pulling import PullQuery, run_uncertainty
-from slackwater.planning.pulling.history_sampling import Memory, Motion, Past, past_of
+from slackwater.planning.pulling.history_sampling import ItemHistory, Motion, Past, past_of
 from slackwater.planning.pulling.trial import first_price, look_ahead, pulls_a_tick, rising
 
 QUERY = PullQuery.total((0, 1), (1.0, 2.0), Bound(6.0, 0.97))
@@ -18,7 +18,7 @@ QUERY = PullQuery.total((0, 1), (1.0, 2.0), Bound(6.0, 0.97))
 
 def past(seed: int = 0) -> Past:
     motions = (Motion(1.0, 1.0, 0.0, 0.0), Motion(0.95, 0.5, 10.0, 0.0))
-    memories = [Memory(str(item), (), None, motion) for item, motion in enumerate(motions)]
+    memories = [ItemHistory(str(item), (), None, motion) for item, motion in enumerate(motions)]
     return past_of(memories, np.random.default_rng(seed))
 
 

@@ -8,7 +8,7 @@ from slackwater.core.bound import Bound
 from slackwater.core.errors import PlanningError
 from slackwater.kernels.pull_uncertainty import LEARNING_PULLS
 from slackwater.planning.pulling import FixedInterval, Outcome, PredictedChange, PullQuery, Uncertainty, drive
-from slackwater.planning.pulling.history_sampling import Memory, Motion, past_of
+from slackwater.planning.pulling.history_sampling import ItemHistory, Motion, past_of
 from slackwater.planning.pulling.item_prior import Habit, habits_of
 from slackwater.planning.pulling.trial import first_price
 from slackwater.planning.pulling.warm_start import STUBBORN, begin, spacing_of
@@ -55,7 +55,7 @@ def run(scheduler: Uncertainty | PredictedChange, asked: PullQuery = QUERY, pric
 def test_the_warm_up_is_better(within: float, pulls: float, outside: float | None) -> None:
     known, asked = habits(trace()[:BEFORE]), query(within)
     motions = [Motion.of_habit(one) for one in known if one is not None]
-    memories = [Memory(str(item), (), None, motion) for item, motion in enumerate(motions)]
+    memories = [ItemHistory(str(item), (), None, motion) for item, motion in enumerate(motions)]
     price = first_price(asked, past_of(memories, np.random.default_rng(1)))
     informed = Uncertainty(ITEMS)
     begin(informed, known)
@@ -125,7 +125,7 @@ def test_what_items_have_in_common_is_known_from_the_beginning() -> None:
     scheduler = Uncertainty(ITEMS)
     begin(scheduler, [found[name] for name in names])
     assert scheduler.kinship.loading == pytest.approx(loadings, abs=0.1)
-    memories = [Memory(name, (), None, Motion.of_habit(found[name])) for name in names]
+    memories = [ItemHistory(name, (), None, Motion.of_habit(found[name])) for name in names]
     drawn = np.diff(past_of(memories, np.random.default_rng(4)).trace, axis=0)
     expected = np.outer(loadings, loadings) + np.diag(1 - loadings**2)
     assert np.corrcoef(drawn.T) == pytest.approx(expected, abs=0.12)

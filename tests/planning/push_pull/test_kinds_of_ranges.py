@@ -13,7 +13,7 @@ import pytest
 from slackwater.core.extent import Categories, Extent, Interval, Missing
 from slackwater.core.region import Box, Region, Side
 from slackwater.core.types import Scalar
-from slackwater.planning.push_pull.arrays import Ranges, on_a_line
+from slackwater.planning.push_pull.arrays import NumberRanges, on_a_line
 from slackwater.planning.push_pull.cost_models import Constants
 from slackwater.planning.push_pull.cut import exact_by_cut
 from slackwater.planning.push_pull.encoding import Asked, Changed, encode
@@ -119,7 +119,7 @@ def test_ranges_of_numbers_as_arrays(kind: str) -> None:
     assert not isinstance(extent.high, str)
     numbers = [float(value) for value in values if value is not None]
     low, high = -np.inf if extent.low is None else extent.low, np.inf if extent.high is None else extent.high
-    ranges = Ranges(
+    ranges = NumberRanges(
         np.array([low], np.float64),
         np.array([high], np.float64),
         np.array([extent.low_open]),

@@ -18,9 +18,9 @@ from slackwater.processing.matching import (
     JoinSide,
     Labour,
     Matcher,
-    Naive,
+    MatcherShape,
+    NaiveMatcher,
     SelectRouter,
-    Shape,
     result_limits,
 )
 from tests.support.join_world import EVERYTHING_JOINED, LEFT, RIGHT, filled
@@ -148,7 +148,7 @@ def test_a_snapshot_keeps_the_limit_and_finds_out_again_who_is_halted() -> None:
     assert moved(again, 101, *range(10)).halted == (1,)
 
 
-def some(shape: Shape, matcher: Matcher, seed: int, queries: int) -> JoinRows:
+def some(shape: MatcherShape, matcher: Matcher, seed: int, queries: int) -> JoinRows:
     random = np.random.default_rng(seed)
     least = random.uniform(-3, 3, (3, queries))
     low, high = (least[0], least[0] + 2) if shape.band else (np.zeros(queries), np.zeros(queries))
@@ -163,16 +163,18 @@ def some(shape: Shape, matcher: Matcher, seed: int, queries: int) -> JoinRows:
     return rows(60, JoinSide.LEFT)
 
 
-@pytest.mark.parametrize("shape", [BAND, Shape(True, 1, 2), Shape(False, 2, 2), Shape(False, 1, 0)])
+@pytest.mark.parametrize(
+    "shape", [BAND, MatcherShape(True, 1, 2), MatcherShape(False, 2, 2), MatcherShape(False, 1, 0)]
+)
 @pytest.mark.parametrize("most", [None, 0, 7, 300, 1_000_000])
 def test_whoever_is_not_left_out_has_all_results(
-    shape: Shape, most: int | None, monkeypatch: pytest.MonkeyPatch
+    shape: MatcherShape, most: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where rows are taken in very small slices."""
     monkeypatch.setattr(result_limits, "_PAIRS", 64)
     monkeypatch.setattr(result_limits, "_FEW_ROWS", 2)
     monkeypatch.setattr(result_limits, "_GATHERED", 50)
-    matcher, plain = BandHotspot(shape) if shape.band else SelectRouter(shape), Naive(shape)
+    matcher, plain = BandHotspot(shape) if shape.band else SelectRouter(shape), NaiveMatcher(shape)
     rows = some(shape, matcher, 1, 70)
     some(shape, plain, 1, 70)
     labour = Labour(most)
@@ -193,7 +195,7 @@ def test_whoever_is_not_left_out_has_all_results(
 def test_steps_are_bounded_also_where_leaving_a_few_out_does_not_help() -> None:
     """Each row has a query of its own that looks at everything."""
     count, across = 200, 500
-    shape = Shape(True, 1, 1)
+    shape = MatcherShape(True, 1, 1)
     matcher = BandHotspot(shape)
     own, none = np.arange(count, dtype=np.float64)[:, None], np.full((count, 1), 7.0)
     band = np.full(count, 1e6)

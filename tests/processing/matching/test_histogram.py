@@ -7,7 +7,7 @@ from experiments.joins.workloads import chapter_ranges
 from slackwater.kernels.step_buckets import best_cost_plainly, bucket_costs, bucket_starts, chord_costs, chord_errors
 from slackwater.processing.matching.histogram import (
     LineFunction,
-    Ranges,
+    ProbedRanges,
     StepFunction,
     equal_width,
     held_by,
@@ -35,19 +35,19 @@ def test_the_dynamic_programme_is_optimal(seed: int) -> None:
         assert error == pytest.approx(cost[buckets, -1], abs=1e-9)
 
 
-def clustered(rng: np.random.Generator, count: int) -> Ranges:
+def clustered(rng: np.random.Generator, count: int) -> ProbedRanges:
     middle, length = rng.normal(5000, 1500, count), rng.normal(1000, 45, count)
-    return Ranges(middle - length / 2, middle + length / 2, 0.0, 10000.0)
+    return ProbedRanges(middle - length / 2, middle + length / 2, 0.0, 10000.0)
 
 
-def error(histogram: StepFunction | LineFunction, ranges: Ranges, rng: np.random.Generator) -> float:
+def error(histogram: StepFunction | LineFunction, ranges: ProbedRanges, rng: np.random.Generator) -> float:
     at = rng.uniform(ranges.least, ranges.most, 4000)
     truth = held_by(ranges, at)
     return float(np.mean((np.abs(histogram(at) - truth) / np.maximum(truth, 1)) ** 2))
 
 
 def test_enough_buckets_are_exact() -> None:
-    ranges = Ranges(np.array([1.0, 2.0, 6.0]), np.array([4.0, 5.0, 8.0]), 0.0, 10.0)
+    ranges = ProbedRanges(np.array([1.0, 2.0, 6.0]), np.array([4.0, 5.0, 8.0]), 0.0, 10.0)
     at = np.array([0.5, 1.5, 3.0, 4.5, 5.5, 7.0, 9.0])
     assert held_by(ranges, at).tolist() == [0, 1, 2, 1, 0, 1, 0]
     for histogram in (optimal(ranges, 20), ssi_histogram(ranges, 20)):
@@ -113,8 +113,8 @@ def test_lines_err_less_than_the_best_steps(spread: tuple[float, float]) -> None
 
 
 def test_lines_jump_where_nothing_was_before() -> None:
-    ranges = Ranges(np.full(50, 4.0), np.full(50, 6.0), 0.0, 10.0)
+    ranges = ProbedRanges(np.full(50, 4.0), np.full(50, 6.0), 0.0, 10.0)
     at = np.array([0.0, 3.9, 4.1, 5.0, 5.9, 6.1, 10.0])
     assert ssi_lines(ranges, 20)(at) == pytest.approx([0, 0, 50, 50, 50, 0, 0], abs=1e-6)
-    nothing = Ranges(np.zeros(0), np.zeros(0), 0.0, 10.0)
+    nothing = ProbedRanges(np.zeros(0), np.zeros(0), 0.0, 10.0)
     assert ssi_lines(nothing, 20)(at).tolist() == [0.0] * 7

@@ -2,7 +2,7 @@ import itertools
 
 import numpy as np
 
-from slackwater.processing.matching import SELECT, JoinRows, JoinSide, Route, SelectRouter, select_joins
+from slackwater.processing.matching import SELECT, JoinRows, JoinSide, MatchRoute, SelectRouter, select_joins
 from slackwater.processing.matching.costs import Situation, estimated, features, fitted
 
 
@@ -22,7 +22,7 @@ def situation(joining: list[float], selected: list[float]) -> Situation:
 def test_constants_are_found_again() -> None:
     rng = np.random.default_rng(1)
     about = situation(rng.integers(0, 200, 60).tolist(), rng.integers(0, 900, 60).tolist())
-    for route in Route:
+    for route in MatchRoute:
         terms = features(route, about)
         true = rng.uniform(1e-9, 1e-7, terms.shape[1])
         seconds = terms @ true
@@ -33,7 +33,7 @@ def test_constants_are_found_again() -> None:
 
 def test_what_joins_with_nothing_costs_a_search_only() -> None:
     about = situation([0.0, 10.0], [0.0, 100.0])
-    for route in Route:
+    for route in MatchRoute:
         constants = {route: tuple(1.0 for _ in features(route, about)[0])}
         costs = estimated(route, about, constants)
         assert costs[0] == np.log2(1002)
@@ -69,7 +69,7 @@ def test_calibration_measures_every_route() -> None:
     router, ticks = made(), itertools.count()
     before = dict(router.constants)
     router.calibrate(JoinSide.LEFT, rows([0.0, 5.0, 6.0, -1.0] * 4, 50.0), lambda: next(ticks) * 1e-3)
-    assert all(router.constants[route] != before[route] for route in Route)
+    assert all(router.constants[route] != before[route] for route in MatchRoute)
     assert all(constant >= 0 for own in router.constants.values() for constant in own)
 
 
@@ -77,15 +77,15 @@ def test_rows_go_where_they_are_cheap() -> None:
     """With joining rows dear, a key with one partner goes first by its join, one with thousands does not."""
     router = made()
     router.constants = {
-        Route.JOIN_FIRST: (0.0, 1.0, 0.0),
-        Route.EACH_QUERY: (0.0, 9.0, 0.0),
-        Route.SELECT_FIRST: (0.0, 0.0, 2.0),
-        Route.HOTSPOT: (9.0, 9.0, 9.0, 9.0, 9.0, 9.0),
+        MatchRoute.JOIN_FIRST: (0.0, 1.0, 0.0),
+        MatchRoute.EACH_QUERY: (0.0, 9.0, 0.0),
+        MatchRoute.SELECT_FIRST: (0.0, 0.0, 2.0),
+        MatchRoute.HOTSPOT: (9.0, 9.0, 9.0, 9.0, 9.0, 9.0),
     }
     asked = rows([0.0, 5.0], 50.0)
-    assert router.routes(JoinSide.LEFT, asked) == [Route.SELECT_FIRST, Route.JOIN_FIRST]
+    assert router.routes(JoinSide.LEFT, asked) == [MatchRoute.SELECT_FIRST, MatchRoute.JOIN_FIRST]
     router.match(JoinSide.LEFT, asked)
-    assert router.shares[Route.SELECT_FIRST] == router.shares[Route.JOIN_FIRST] == 0.5
+    assert router.shares[MatchRoute.SELECT_FIRST] == router.shares[MatchRoute.JOIN_FIRST] == 0.5
 
 
 def test_ends_near_those_of_double_make_no_estimate_that_is_none() -> None:

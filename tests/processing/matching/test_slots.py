@@ -8,12 +8,12 @@ import pytest
 from slackwater.core.errors import MatchingError
 from slackwater.processing.base import Integers
 from slackwater.processing.matching import tables
-from slackwater.processing.matching.tables import Slots
+from slackwater.processing.matching.tables import SlotTable
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_slots_are_a_dictionary_that_reuses(seed: int) -> None:
-    rng, slots, plain, next_number = np.random.default_rng(seed), Slots("query"), dict[int, int](), 0
+    rng, slots, plain, next_number = np.random.default_rng(seed), SlotTable("query"), dict[int, int](), 0
     for _ in range(80):
         new = np.arange(next_number, next_number + int(rng.integers(0, 9))) * 37 - 100
         next_number += len(new)
@@ -32,7 +32,7 @@ def test_slots_are_a_dictionary_that_reuses(seed: int) -> None:
 
 def test_slots_taken_one_by_one_are_not_copied_each_time() -> None:
     """A crowd that leaves one after the other must not cost the square of its size."""
-    slots, copied = Slots("query"), list[int]()
+    slots, copied = SlotTable("query"), list[int]()
     slots.give(np.arange(3_000))
 
     def watched(column: Integers, size: int) -> Integers:

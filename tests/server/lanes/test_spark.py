@@ -18,7 +18,7 @@ from slackwater.processing.base import Notifications
 from slackwater.server.lanes.spark import SparkLane
 from slackwater.server.lanes.views import Routing
 from slackwater.sessions.engine import NodeEngine
-from slackwater.sessions.rules import Rules
+from slackwater.sessions.rules import SessionRules
 from tests.support.engine_twin import Host
 from tests.support.nats_server import NatsServer
 
@@ -139,7 +139,7 @@ async def test_a_name_decides_also_when_the_host_is_slow_and_a_race_for_it_ends(
 
 async def test_a_lane_that_missed_too_much_begins_again(tmp_path: Path) -> None:
     routing = Routing(NodeEngine(), Placement(), frozenset(HostKind))
-    lane = SparkLane(tmp_path, "n", 1, Rules(host=HostKind.SPARK), routing, lambda append: None, lambda: 40)
+    lane = SparkLane(tmp_path, "n", 1, SessionRules(host=HostKind.SPARK), routing, lambda append: None, lambda: 40)
     lane.start()
     with PublicationWriter(tmp_path) as writer:
         for start in range(0, 40, 10):

@@ -16,15 +16,15 @@ from slackwater.kinds.cache.query import CacheQuery
 from slackwater.log import TableDropped
 from slackwater.planning.push_pull.region_map import RegionMap
 from slackwater.server.planners import labels as labelling
-from slackwater.server.planners.labels import Labelling, LabellingRules
+from slackwater.server.planners.labels import LabellingRules, LabelPlanner
 from slackwater.server.rest.caches import draw_cache, list_caches
-from slackwater.sessions.query_registry import Kept
+from slackwater.sessions.query_registry import RegisteredQuery
 from tests.support.cache_bench import Desk, between
 
 
-def planner(desk: Desk, **rules: Any) -> Labelling:
+def planner(desk: Desk, **rules: Any) -> LabelPlanner:
     node: Any = SimpleNamespace(engine=desk.engine, sessions=SimpleNamespace(state=desk.state), writable=True)
-    return Labelling(node, LabellingRules(**rules))
+    return LabelPlanner(node, LabellingRules(**rules))
 
 
 async def test_a_cache_whose_labels_cannot_be_made_is_left_alone(
@@ -86,7 +86,7 @@ async def test_caches_are_shown_one_at_a_time_and_without_what_changed(monkeypat
     assert len(one.caches()) == 6
     usual = one.map
 
-    def drawing(kept: Kept, cache: CacheQuery) -> RegionMap:
+    def drawing(kept: RegisteredQuery, cache: CacheQuery) -> RegionMap:
         drawn.append((kept.number, turns))
         return usual(kept, cache)
 

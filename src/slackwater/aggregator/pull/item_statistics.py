@@ -10,7 +10,7 @@ from slackwater.statistics.profile import Statistics
 
 
 @dataclass(frozen=True, slots=True)
-class Learnt:
+class ItemStatistics:
     """The habits of items by key, up to a moment (microseconds since 1970), and the keys nothing is known of."""
 
     habits: Mapping[str, Habit]
@@ -18,7 +18,7 @@ class Learnt:
     without: tuple[str, ...]
 
 
-def read_learnt(folder: Path, table: str, column: str, keys: Iterable[str], tick: int) -> Learnt:
+def read_learnt(folder: Path, table: str, column: str, keys: Iterable[str], tick: int) -> ItemStatistics:
     """Read the statistics of a column; `tick` in microseconds.
 
     A folder, file, table or column that is not there is an error, and so are statistics of other items; keys that are
@@ -52,4 +52,4 @@ def read_learnt(folder: Path, table: str, column: str, keys: Iterable[str], tick
             f"keys?"
         )
     span = statistics.span()
-    return Learnt(habits, 0 if span is None else span[1], tuple(key for key in wanted if key not in habits))
+    return ItemStatistics(habits, 0 if span is None else span[1], tuple(key for key in wanted if key not in habits))

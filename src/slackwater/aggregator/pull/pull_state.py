@@ -21,7 +21,7 @@ from slackwater.core.errors import SlackwaterError
 from slackwater.core.query import Aggregate, AggregateFunction
 from slackwater.core.types import Key
 from slackwater.planning.pulling.base import PullQuery, Scheduler, split_between
-from slackwater.planning.pulling.history_sampling import Memory, Motion
+from slackwater.planning.pulling.history_sampling import ItemHistory, Motion
 from slackwater.planning.pulling.item_prior import Habit
 from slackwater.planning.pulling.scheduler_state import NEVER
 from slackwater.planning.pulling.uncertainty import Uncertainty
@@ -72,7 +72,7 @@ class Trial:
     """Queries to be tried on the past of their items; items are numbered as in `memories`, times are microseconds."""
 
     queries: dict[int, PullQuery]
-    memories: tuple[Memory, ...]
+    memories: tuple[ItemHistory, ...]
     costs: tuple[float, ...]
     longest: int
     tick: int
@@ -187,11 +187,11 @@ class PulledState:
             costs, longest = tuple(self.scheduler.costs[item] for item in used), self.scheduler.longest
         return Trial(moved, tuple(self._memory(item) for item in used), costs, longest, self._tick)
 
-    def _memory(self, item: int) -> Memory:
+    def _memory(self, item: int) -> ItemHistory:
         learnt = None
         if isinstance(self.scheduler, Uncertainty) and self.scheduler.models[item].sums[0] > 0.0:
             learnt = Motion.of_model(self.scheduler.models[item])
-        return Memory(self.keys[item], tuple(self._history[item]), learnt, self._habits.get(item))
+        return ItemHistory(self.keys[item], tuple(self._history[item]), learnt, self._habits.get(item))
 
     def _pull_query(self, query: Aggregate, keys: Iterable[Key]) -> PullQuery | None:
         pulling, _ = split_between(query.bound.within, PULLING)

@@ -26,7 +26,7 @@ from slackwater.planning.pulling.base import Scheduler
 from slackwater.planning.pulling.uncertainty import Uncertainty
 from slackwater.server.group_commit import Target
 from slackwater.server.upstreams import Pulling
-from slackwater.sources.item_requests import Brought, Got, ItemFetcher, Missed, Same
+from slackwater.sources.item_requests import Brought, Got, ItemFetcher, PullFailure, Same
 from slackwater.sources.poll_schedule import Backoff, PollOptions
 
 _report = logging.getLogger("slackwater.aggregator")
@@ -187,7 +187,7 @@ class Puller:
                 self.state.got(now, key, value)
             case Same(key):
                 self.state.same(now, key)
-            case Missed(key, why, again):
+            case PullFailure(key, why, again):
                 self.state.missed(now, key, why, again)
 
     async def _write(self, source: str, values: Sequence[Got]) -> None:

@@ -17,7 +17,7 @@ from slackwater.aggregator.configuration import UpstreamPlan
 from slackwater.aggregator.upstream.state import UpstreamState, Write, WrittenRow
 from slackwater.aggregator.upstream.tables import mirrored
 from slackwater.client.address import Address, address
-from slackwater.client.live.connection import Session, Told, microseconds
+from slackwater.client.live.connection import LiveSession, Told, microseconds
 from slackwater.client.live.subscription import Subscription
 from slackwater.client.rest import Rest
 from slackwater.core.arrival import Arrival
@@ -87,7 +87,7 @@ class UpstreamLink:
         self._plan = plan
         self._found = found
         self._news = asyncio.Event()
-        self._session: Session | None = None
+        self._session: LiveSession | None = None
         self._subscriptions: dict[int, Subscription] = {}
         self._statements: dict[Item, str] = {}
         self._refused_at: int | None = None
@@ -118,7 +118,7 @@ class UpstreamLink:
     async def _listen(self, addresses: Sequence[Address], items: Sequence[Item]) -> str:
         """Hold what is said in one session; returns why nobody will have it any more."""
         lane, after = self._lane, self.state.after
-        session = self._session = Session(
+        session = self._session = LiveSession(
             addresses,
             WebSocketTransport(self._plan.token),
             random.random,
@@ -204,7 +204,7 @@ class UpstreamLink:
 
     # What it says.
 
-    def _subscribe(self, session: Session, item: Item) -> None:
+    def _subscribe(self, session: LiveSession, item: Item) -> None:
         subscription = session.subscribe(self._statements[item])
         ref = subscription.ref
         self._subscriptions[ref] = subscription
@@ -216,7 +216,7 @@ class UpstreamLink:
             self._here.review()
             self._news.set()
 
-    def _again(self, session: Session) -> None:
+    def _again(self, session: LiveSession) -> None:
         """Ask once more for what was refused: a table may be there now, or another bound."""
         now = microseconds()
         if self._refused_at is None or now - self._refused_at < AGAIN_SECONDS * 1_000_000:

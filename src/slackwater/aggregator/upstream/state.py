@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from slackwater.aggregator.base import MOST_ITEMS, Item
-from slackwater.client.live.events import Certainty, Changed, Described, Ended
+from slackwater.client.live.events import AnswerChanged, Certainty, Described, SubscriptionEnded
 from slackwater.client.live.state import ClientState
 from slackwater.core.types import Key
 
@@ -145,14 +145,16 @@ class UpstreamState:
         self._doubt(_NOBODY, why)
         return items
 
-    def heard(self, client: ClientState, told: Sequence[Changed | Described | Ended | Certainty]) -> None:
+    def heard(
+        self, client: ClientState, told: Sequence[AnswerChanged | Described | SubscriptionEnded | Certainty]
+    ) -> None:
         """An event has told this of the items; `client` is where they stand after it."""
         before = self.stands
         for one in told:
             if one.ref not in self._refs:
                 continue
             match one:
-                case Changed(ref, _, value):
+                case AnswerChanged(ref, _, value):
                     item = self._refs[ref]
                     self._said[item.table, item.key][item.column] = value
                     self._changed[item.table, item.key] = None
@@ -162,7 +164,7 @@ class UpstreamState:
                     self._doubts.pop(ref, None)
                 case Certainty(ref, False, why):
                     self._doubt(ref, why)
-                case Ended(ref, why):
+                case SubscriptionEnded(ref, why):
                     self.refused[ref] = why
                     self._doubt(ref, why)
         if client.session != self._session or self._doubts:

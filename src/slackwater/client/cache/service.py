@@ -22,7 +22,7 @@ from slackwater.client.cache.evaluate import Found, evaluated
 from slackwater.client.cache.explain import explained
 from slackwater.client.cache.settings import Cache
 from slackwater.client.cache.state import CacheState
-from slackwater.client.live.connection import Session
+from slackwater.client.live.connection import LiveSession
 from slackwater.client.live.events import Answered, Questioned, Unanswerable, Withdrawn
 from slackwater.client.live.subscription import Subscription
 from slackwater.core.errors import SqlError
@@ -50,7 +50,7 @@ _TURN = 16
 """Answers at home after which others have their turn."""
 
 
-class TableBody(msgspec.Struct, frozen=True):
+class TableDescription(msgspec.Struct, frozen=True):
     """A table as a server shows it."""
 
     name: str
@@ -67,7 +67,7 @@ class TableBody(msgspec.Struct, frozen=True):
 class TablesBody(msgspec.Struct, frozen=True):
     """All tables."""
 
-    tables: list[TableBody]
+    tables: list[TableDescription]
 
 
 class CacheDesk:
@@ -76,7 +76,7 @@ class CacheDesk:
     def __init__(
         self,
         cache: Cache,
-        session: Session,
+        session: LiveSession,
         tables: Callable[[], Awaitable[TablesBody]],
         patience: float,
         clock: Callable[[], int],

@@ -19,7 +19,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from slackwater.client.cache.table import CachedTable, held
-from slackwater.client.live.events import Answered, Event, Instruction, Questioned, Send, Unanswerable, Withdrawn
+from slackwater.client.live.events import Answered, Event, Instruction, Questioned, SendMessage, Unanswerable, Withdrawn
 from slackwater.client.live.replica import Held
 from slackwater.client.live.state import ClientState, Phase
 from slackwater.core.errors import AlgebraError, ProtocolError
@@ -153,7 +153,7 @@ class CacheState(ClientState):
         self.counts["asked" if waiting.said is None else "asked again"] += 1
         waiting.said = now
         region = plain_region(question.region)
-        out.append(Send(Ask(question.ref, question.table, region, max(question.after, self.seen), label)))
+        out.append(SendMessage(Ask(question.ref, question.table, region, max(question.after, self.seen), label)))
 
     def _welcome(self, welcome: Welcome, now: int, out: list[Instruction]) -> None:
         super()._welcome(welcome, now, out)
@@ -174,7 +174,7 @@ class CacheState(ClientState):
     def _subscribe(self, held: Held, now: int, out: list[Instruction]) -> None:
         super()._subscribe(held, now, out)
         if isinstance(held, CachedTable) and held.doubted:
-            out[-1] = Send(Subscribe(held.ref, held.sql, None))
+            out[-1] = SendMessage(Subscribe(held.ref, held.sql, None))
 
     def _report(self, out: list[Instruction]) -> None:
         if not self.answered:
@@ -185,7 +185,7 @@ class CacheState(ClientState):
         report = Report(tuple(Counted(table, plain_region(region), times) for (table, region), times in told))
         self.counts["reports"] += 1
         self.counts["report bytes"] += len(encode(report, self.encoding))
-        out.append(Send(report))
+        out.append(SendMessage(report))
 
     def _make_room(self, out: list[Instruction]) -> None:
         """Give up regions for which there is no room, and say so until the labels are others."""
@@ -198,7 +198,7 @@ class CacheState(ClientState):
             if not own.given_up.empty:
                 # What cannot be said is not kept.
                 kept = own.region if speakable(own.region) else NOTHING
-                out.append(Send(GiveUp(own.query, own.epoch, plain_region(kept))))
+                out.append(SendMessage(GiveUp(own.query, own.epoch, plain_region(kept))))
 
     def _tell(self, own: CachedTable, out: list[Instruction]) -> None:
         changed = own.changed(self.as_of or own.as_of or 0)

@@ -7,7 +7,7 @@ than the one a subscription is known to be under are passed over: plans are neve
 from collections.abc import Iterator
 from typing import Protocol
 
-from slackwater.client.live.events import Described, Ended, Instruction
+from slackwater.client.live.events import Described, Instruction, SubscriptionEnded
 from slackwater.client.live.replica import Held
 from slackwater.dissemination.encoding import Encoding, decode_rows
 from slackwater.dissemination.messages import (
@@ -141,4 +141,4 @@ def _refused(holder: Holder, fact: Refused, out: list[Instruction]) -> None:
     holder.unanswered.discard(fact.ref)
     holder.touched.add(fact.ref)
     _unlist(holder, held)
-    out.append(Ended(fact.ref, fact.why, fact.host))
+    out.append(SubscriptionEnded(fact.ref, fact.why, fact.host))

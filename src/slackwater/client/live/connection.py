@@ -15,19 +15,19 @@ from typing import Protocol, TypeAlias
 from slackwater.client.address import Address
 from slackwater.client.failures import Forbidden, Refused, Unauthorized, of_answer, of_sentence
 from slackwater.client.live.events import (
+    AnswerChanged,
     Answered,
     Certainty,
-    Changed,
+    ClockTick,
     Connect,
     Described,
-    Ended,
     Event,
     Lost,
+    MessageReceived,
     Opened,
-    Received,
-    Send,
+    SendMessage,
     Shown,
-    Tick,
+    SubscriptionEnded,
     Unanswerable,
     Unwanted,
     Wanted,
@@ -40,11 +40,11 @@ from slackwater.dissemination.transports.base import (
     Closed,
     Connection,
     Denied,
-    Limits,
     TransportError,
+    TransportLimits,
 )
 
-LIMITS = Limits(message=64 << 20, hold_back=1 << 20, unsent=64 << 20, grace=1.0)
+LIMITS = TransportLimits(message=64 << 20, hold_back=1 << 20, unsent=64 << 20, grace=1.0)
 """Messages are as large as the snapshot of a subscription; a client itself says little."""
 _SHORTEST_TICK = 0.001
 
@@ -52,7 +52,7 @@ _SHORTEST_TICK = 0.001
 class Dialler(Protocol):
     """The half of a transport that a client needs."""
 
-    async def dial(self, address: str, limits: Limits) -> Connection:
+    async def dial(self, address: str, limits: TransportLimits) -> Connection:
         """Connect to a node."""
         ...
 
@@ -62,11 +62,11 @@ def microseconds() -> int:
     return time.monotonic_ns() // 1000
 
 
-Told: TypeAlias = Changed | Described | Ended | Certainty
+Told: TypeAlias = AnswerChanged | Described | SubscriptionEnded | Certainty
 """What a program may want to know."""
 
 
-class Session:
+class LiveSession:
     """All subscriptions of one client.
 
     `heard`, where given, is called with all that an event has told of them, a whole frame at once. `after`: see
@@ -136,7 +136,7 @@ class Session:
         self._subscriptions[ref] = subscription
         weakref.finalize(subscription, self._let_go, ref).atexit = False
         if self._state.phase is Phase.IDLE and self._failure is None:
-            self._handle(Tick())
+            self._handle(ClockTick())
         self._handle(Wanted(ref, sql))
         if self._failure is not None:
             subscription._end(self._failure)
@@ -195,19 +195,19 @@ class Session:
         try:
             for instruction in self._state.handle(event, self._clock()):
                 match instruction:
-                    case Send(message):
+                    case SendMessage(message):
                         if self._connection is not None:
                             self._connection.send(encode(message))
                     case Connect(after, _):
                         self._carry(after)
-                    case Changed(ref) | Described(ref) | Ended(ref) | Certainty(ref):
+                    case AnswerChanged(ref) | Described(ref) | SubscriptionEnded(ref) | Certainty(ref):
                         self._tell(ref, instruction)
                         told.append(instruction)
                     case Answered() | Unanswerable():
                         self.replied(instruction)
         except ProtocolError as error:
             # What a node says of a subscription cannot be; the state knows it no better than before.
-            if not isinstance(event, Received):
+            if not isinstance(event, MessageReceived):
                 raise
             self._handle(Lost(str(error)))
         if self._state.as_of is not None:
@@ -225,14 +225,14 @@ class Session:
         if subscription is None:
             return
         match instruction:
-            case Changed():
+            case AnswerChanged():
                 subscription._changed(instruction)
             case Described():
                 subscription._described(instruction)
-            case Ended(_, _, str() as host) if self._elsewhere is not None and host != self._lane:
+            case SubscriptionEnded(_, _, str() as host) if self._elsewhere is not None and host != self._lane:
                 del self._subscriptions[ref]
                 self._elsewhere(subscription, host)
-            case Ended(_, why):
+            case SubscriptionEnded(_, why):
                 subscription._end(of_sentence(why))
             case Certainty():
                 pass  # those who wait for it are looked after with all who wait
@@ -246,7 +246,7 @@ class Session:
         now = self._clock()
         due = self._state.next_tick(now)
         if due is not None:
-            self._timer = self._loop.call_later(max((due - now) / 1_000_000, _SHORTEST_TICK), self._handle, Tick())
+            self._timer = self._loop.call_later(max((due - now) / 1_000_000, _SHORTEST_TICK), self._handle, ClockTick())
 
     def _let_go(self, ref: int) -> None:
         # The collector may run anywhere, also in another thread, and when the loop is gone.
@@ -295,7 +295,7 @@ class Session:
         # Another carrier takes over while an event is handled; what this one would read then counts no more.
         try:
             while self._connection is connection:
-                self._handle(Received(decode_from_node(await connection.receive())))
+                self._handle(MessageReceived(decode_from_node(await connection.receive())))
         except (Closed, ProtocolError) as error:
             if self._connection is connection:
                 self._handle(Lost(str(error)))

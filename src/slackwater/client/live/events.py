@@ -20,7 +20,7 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class MessageReceived:
     """A message came."""
 
     message: FromNode
@@ -34,7 +34,7 @@ class Lost:
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class ClockTick:
     """Time has passed; see `ClientState.next_tick`."""
 
 
@@ -70,14 +70,14 @@ class Withdrawn:
     ref: int
 
 
-Event: TypeAlias = Opened | Received | Lost | Tick | Wanted | Unwanted | Questioned | Withdrawn
+Event: TypeAlias = Opened | MessageReceived | Lost | ClockTick | Wanted | Unwanted | Questioned | Withdrawn
 
 
 # What is to be done about it.
 
 
 @dataclass(frozen=True, slots=True)
-class Send:
+class SendMessage:
     """Write a message to the connection."""
 
     message: FromClient
@@ -105,7 +105,7 @@ class Described:
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class AnswerChanged:
     """What is shown of a subscription is something else now.
 
     Of one number it is `value`; of rows, by key, what entered or changed (`upserts`) and which keys left (`deletes`).
@@ -129,7 +129,7 @@ class Certainty:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class SubscriptionEnded:
     """The subscription cannot be had, or no longer; nothing more comes of it."""
 
     ref: int
@@ -160,7 +160,9 @@ class Unanswerable:
     why: str
 
 
-Instruction: TypeAlias = Send | Connect | Described | Changed | Certainty | Ended | Answered | Unanswerable
+Instruction: TypeAlias = (
+    SendMessage | Connect | Described | AnswerChanged | Certainty | SubscriptionEnded | Answered | Unanswerable
+)
 
 
 @dataclass(frozen=True, slots=True)

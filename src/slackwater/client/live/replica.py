@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from slackwater.client.live.events import Changed, Shown
+from slackwater.client.live.events import AnswerChanged, Shown
 from slackwater.dissemination.messages import Delete, Subscribed, Upsert, Value, WireRow
 
 _NOTHING = object()
@@ -87,13 +87,13 @@ class Held:
         for key in before.keys() | self.rows.keys():
             self._rows_before.setdefault(key, before.get(key))
 
-    def changed(self, as_of: int) -> Changed | None:
+    def changed(self, as_of: int) -> AnswerChanged | None:
         """What the facts applied since the last call have changed, if anything."""
         first, self._first = self._first, False
         if self.rows is None:
             before, self._value_before = self._value_before, _NOTHING
             changed = before is not _NOTHING and before != self.value
-            return Changed(self.ref, as_of, self.value) if changed or first else None
+            return AnswerChanged(self.ref, as_of, self.value) if changed or first else None
         touched, self._rows_before = self._rows_before, {}
         upserts: dict[WireRow, WireRow] = {}
         deletes: list[WireRow] = []
@@ -106,7 +106,7 @@ class Held:
                 upserts[key] = row
         if not (upserts or deletes or first):
             return None
-        return Changed(self.ref, as_of, None, upserts, tuple(deletes))
+        return AnswerChanged(self.ref, as_of, None, upserts, tuple(deletes))
 
     def shown(self, as_of: int | None, certain: bool, why: str) -> Shown:
         """What a program may know."""

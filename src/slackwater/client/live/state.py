@@ -16,17 +16,17 @@ from enum import Enum, auto
 from slackwater.client.live.apply_frame import apply
 from slackwater.client.live.events import (
     Certainty,
+    ClockTick,
     Connect,
-    Ended,
     Event,
     Instruction,
     Lost,
+    MessageReceived,
     Opened,
     Questioned,
-    Received,
-    Send,
+    SendMessage,
     Shown,
-    Tick,
+    SubscriptionEnded,
     Unwanted,
     Wanted,
     Withdrawn,
@@ -114,12 +114,12 @@ class ClientState:
         """What is not live and was last told to be certain."""
 
     def handle(self, event: Event, now: int) -> list[Instruction]:
-        """Take one event in. The first is a `Tick`: it asks for a connection."""
+        """Take one event in. The first is a `ClockTick`: it asks for a connection."""
         out: list[Instruction] = []
         match event:
-            case Received():
+            case MessageReceived():
                 self._received(event, now, out)
-            case Tick():
+            case ClockTick():
                 self._tick(now, out)
             case Wanted():
                 self.held[event.ref] = self.held_class(event.ref, event.sql)
@@ -132,7 +132,7 @@ class ClientState:
                 after = max((held.as_of or 0 for held in self.held.values()), default=0)
                 after = max(after, self._after)
                 self._open, self._opened, self._asked_to_open = Open(VERSION, after, now), now, now
-                out.append(Send(self._open))
+                out.append(SendMessage(self._open))
             case Lost() if self.phase is not Phase.REFUSED:
                 self._lost(event.why, out)
             case Opened() | Lost() | Questioned() | Withdrawn():
@@ -153,7 +153,7 @@ class ClientState:
         return self._why
 
     def next_tick(self, now: int) -> int | None:
-        """When a `Tick` is due; None where nothing waits for one."""
+        """When a `ClockTick` is due; None where nothing waits for one."""
         due = [self.held[ref].until for ref in self._frozen]
         if self._session_certain:
             due.append(self.until)
@@ -181,7 +181,7 @@ class ClientState:
                 self._lost("the node did not answer", out)
             case Phase.OPENING if now >= self._asked_to_open + self._patience.retry and self._open is not None:
                 self._asked_to_open = now
-                out.append(Send(self._open))
+                out.append(SendMessage(self._open))
             case Phase.OPEN if now >= self._last_received + 2 * self._lease:
                 self._lost(f"nothing was heard of node {self.node} for two leases", out)
             case Phase.OPEN:
@@ -192,7 +192,7 @@ class ClientState:
     def _repeat(self, now: int, out: list[Instruction]) -> None:
         if now >= self._next_ack:
             self._next_ack = now + self._lease // 3
-            out.append(Send(Ack(self.applied, now)))
+            out.append(SendMessage(Ack(self.applied, now)))
         for ref in sorted(self.unanswered):
             if now >= (self.held[ref].asked or 0) + self._patience.retry:
                 self._subscribe(self.held[ref], now, out)
@@ -216,7 +216,7 @@ class ClientState:
             for held in self.held.values():
                 if held.ended is None:
                     held.ended = why
-                    out.append(Ended(held.ref, why))
+                    out.append(SubscriptionEnded(held.ref, why))
                     self.touched.add(held.ref)
             return
         self.phase = Phase.CONNECTING
@@ -224,7 +224,7 @@ class ClientState:
         self._attempts += 1
         out.append(Connect(int(backoff * (0.5 + self._jitter() / 2)), why))
 
-    def _received(self, event: Received, now: int, out: list[Instruction]) -> None:
+    def _received(self, event: MessageReceived, now: int, out: list[Instruction]) -> None:
         match event.message:
             case Frame() as frame:
                 self._frame(frame, now, out)
@@ -259,7 +259,7 @@ class ClientState:
         if frame.base > self.applied:
             if self._missed is None or now >= self._missed + self._lease // 10:
                 self._missed = now
-                out.append(Send(Ack(self.applied, now, missing=True)))
+                out.append(SendMessage(Ack(self.applied, now, missing=True)))
             return
         seen = self._open.after if self._open is not None else 0
         if frame.sequence < self.applied or self.goes_back(frame, seen if self.as_of is None else self.as_of):
@@ -292,7 +292,7 @@ class ClientState:
     def _subscribe(self, held: Held, now: int, out: list[Instruction]) -> None:
         held.asked = now
         self.unanswered.add(held.ref)
-        out.append(Send(Subscribe(held.ref, held.sql, held.as_of if held.rows is not None else None)))
+        out.append(SendMessage(Subscribe(held.ref, held.sql, held.as_of if held.rows is not None else None)))
 
     def _unwanted(self, ref: int, now: int, out: list[Instruction]) -> None:
         held = self.held.pop(ref, None)
@@ -307,7 +307,7 @@ class ClientState:
     def drop(self, ref: int, now: int, out: list[Instruction]) -> None:
         """Tell the node that it is not wanted."""
         self.dropping[ref] = now
-        out.append(Send(Unsubscribe(ref)))
+        out.append(SendMessage(Unsubscribe(ref)))
 
     # Certainty.
 

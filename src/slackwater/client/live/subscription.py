@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
 from slackwater.client.columns import Columns, DataFrame, Record
-from slackwater.client.live.events import Changed, Described, Shown
+from slackwater.client.live.events import AnswerChanged, Described, Shown
 from slackwater.core.errors import SlackwaterError
 from slackwater.dissemination.messages import WireRow
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Desk(Protocol):
+class SubscriptionService(Protocol):
     """Where a subscription asks what is known of it."""
 
     def shown(self, ref: int) -> Shown:
@@ -52,13 +52,13 @@ class Change:
 class Subscription:
     """A standing query. Iterate over it for changes; look at it for what is known now."""
 
-    def __init__(self, desk: Desk, ref: int, sql: str) -> None:
+    def __init__(self, desk: SubscriptionService, ref: int, sql: str) -> None:
         self._desk = desk
         self._ref = ref
         self._sql = sql
         self._columns: Columns | None = None
         self._key: Columns | None = None
-        self._pending: Changed | None = None
+        self._pending: AnswerChanged | None = None
         self._news = asyncio.Event()
         self._over: SlackwaterError | None = None
         self._closed = False
@@ -195,7 +195,7 @@ class Subscription:
 
     # For the session alone.
 
-    def _move(self, desk: Desk, ref: int) -> None:
+    def _move(self, desk: SubscriptionService, ref: int) -> None:
         """Another lane is asked for it from now on."""
         self._desk, self._ref = desk, ref
 
@@ -209,7 +209,7 @@ class Subscription:
         else:
             self._columns = self._key = None
 
-    def _changed(self, changed: Changed) -> None:
+    def _changed(self, changed: AnswerChanged) -> None:
         self._pending = changed if self._pending is None else _sum(self._pending, changed)
         self._news.set()
 
@@ -242,7 +242,7 @@ class Subscription:
                 waiter.set_exception(error)
         return True
 
-    def _change(self, changed: Changed) -> Change:
+    def _change(self, changed: AnswerChanged) -> Change:
         if self._columns is None or self._key is None:
             return Change(changed.as_of, changed.value)
         return Change(
@@ -253,10 +253,10 @@ class Subscription:
         )
 
 
-def _sum(earlier: Changed, later: Changed) -> Changed:
+def _sum(earlier: AnswerChanged, later: AnswerChanged) -> AnswerChanged:
     """Two changes as one."""
     upserts: dict[WireRow, WireRow] = {**earlier.upserts, **later.upserts}
     for key in later.deletes:
         upserts.pop(key, None)
     deletes = dict.fromkeys(key for key in (*earlier.deletes, *later.deletes) if key not in upserts)
-    return Changed(later.ref, later.as_of, later.value, upserts, tuple(deletes))
+    return AnswerChanged(later.ref, later.as_of, later.value, upserts, tuple(deletes))

@@ -32,7 +32,7 @@ Look: TypeAlias = Callable[[int], Shown]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SumPart:
     """A part as a plan names it; `nodes` are the addresses of its aggregator, none for the node that planned."""
 
     aggregator: str
@@ -41,31 +41,31 @@ class Part:
     within: float
 
 
-def part_of(row: WireRow) -> Part:
+def part_of(row: WireRow) -> SumPart:
     """A part as a node writes it into a row: place, aggregator, addresses apart by spaces, text, bound, and more."""
     match row:
         case (int(), str() as aggregator, str() as nodes, str() as sql, int() | float() as within, *_):
-            return Part(aggregator, tuple(nodes.split()), sql, float(within))
+            return SumPart(aggregator, tuple(nodes.split()), sql, float(within))
         case _:
             raise ProtocolError(f"a part of a plan cannot be read: {row!r:.200}")
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class SubscribePart:
     """Subscribe to a part; it is known by its place from then on, which is never used again."""
 
     place: int
-    part: Part
+    part: SumPart
 
 
 @dataclass(frozen=True, slots=True)
-class Drop:
+class UnsubscribePart:
     """It is not wanted any more."""
 
     place: int
 
 
-Step: TypeAlias = Ask | Drop
+Step: TypeAlias = SubscribePart | UnsubscribePart
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Adding:
     """One planned sum. `bound` is that of the whole, known with the first plan."""
 
     def __init__(self) -> None:
-        self.parts: dict[int, Part] = {}
+        self.parts: dict[int, SumPart] = {}
         """Everything that is asked for, by place."""
         self.bound = 0.0
         self.plans = 0
@@ -102,7 +102,7 @@ class Adding:
         """The parts that are added up."""
         return () if self._current is None else self._current.places
 
-    def plan(self, which: tuple[int, int], position: int, bound: float, parts: Iterable[Part]) -> list[Step]:
+    def plan(self, which: tuple[int, int], position: int, bound: float, parts: Iterable[SumPart]) -> list[Step]:
         """A plan has come, as of a position of the log of whoever plans."""
         latest = self._coming or self._current
         if self.late(position) or (latest is not None and latest.which == which):
@@ -119,7 +119,7 @@ class Adding:
                 self._places += 1
                 place = self._places
                 self.parts[place] = part
-                out.append(Ask(place, part))
+                out.append(SubscribePart(place, part))
             places.append(place)
         self._coming = _Plan(which, tuple(places))
         return out + self._drop_unused()
@@ -145,7 +145,7 @@ class Adding:
         unused = [place for place in self.parts if place not in used]
         for place in unused:
             del self.parts[place]
-        return [Drop(place) for place in unused]
+        return [UnsubscribePart(place) for place in unused]
 
     def shown(self, shown: Look, waiting: str) -> Shown:
         """What a program may know now; `waiting` says why there is no plan yet, or nothing more is known of it."""

@@ -16,10 +16,10 @@ from typing import Any
 import msgspec
 
 from slackwater.client.address import Address, addresses
-from slackwater.client.live.connection import Dialler, Session, Told, microseconds
-from slackwater.client.live.events import Changed, Lost, Shown
+from slackwater.client.live.connection import Dialler, LiveSession, Told, microseconds
+from slackwater.client.live.events import AnswerChanged, Lost, Shown
 from slackwater.client.live.subscription import Subscription
-from slackwater.client.planned.partial_sum import Adding, Ask, Drop, Part, Step, part_of
+from slackwater.client.planned.partial_sum import Adding, Step, SubscribePart, SumPart, UnsubscribePart, part_of
 from slackwater.client.rest import Rest
 from slackwater.core.errors import ProtocolError, SlackwaterError
 
@@ -50,8 +50,8 @@ class Network:
         self._back = back
         self.saw: Callable[[int], None] = lambda position: None
         """Is told how far the node's own log was delivered; aggregators have positions of their own."""
-        self._plans: Session | None = None
-        self._sessions: dict[tuple[str, ...], Session] = {}
+        self._plans: LiveSession | None = None
+        self._sessions: dict[tuple[str, ...], LiveSession] = {}
         self._sums: dict[int, PlannedSum] = {}
         self.owners: dict[tuple[tuple[str, ...] | None, int], int] = {}
         """Whose part, or plan (without nodes), a subscription in a session is."""
@@ -77,13 +77,13 @@ class Network:
         self.watched.add(self._numbers)
         one.look()
 
-    def _session(self, where: Sequence[Address], lane: str | None, nodes: tuple[str, ...] | None) -> Session:
+    def _session(self, where: Sequence[Address], lane: str | None, nodes: tuple[str, ...] | None) -> LiveSession:
         elsewhere = self._redirected if lane == LANE else None
         heard = partial(self._heard, nodes)
         carrier = self._direct if nodes else self._carrier
-        return Session(where, carrier, random.random, lane=lane, elsewhere=elsewhere, heard=heard)
+        return LiveSession(where, carrier, random.random, lane=lane, elsewhere=elsewhere, heard=heard)
 
-    def session(self, nodes: tuple[str, ...]) -> Session:
+    def session(self, nodes: tuple[str, ...]) -> LiveSession:
         """The session with an aggregator; without addresses, with the node that plans."""
         if nodes not in self._sessions:
             where, lane = (addresses(nodes), None) if nodes else (self._here, "node")
@@ -170,7 +170,7 @@ class PlannedSum:
         self.subscription = weakref.ref(subscription)
         self._network = network
         self._number = number
-        self._parts: dict[int, tuple[Part, Subscription]] = {}
+        self._parts: dict[int, tuple[SumPart, Subscription]] = {}
         self._told: float | None = None
         self._first = True
         self._looking = False
@@ -222,7 +222,7 @@ class PlannedSum:
             self._follow_plan()
             self._do(self.adding.look(self._part))
             self._ask_again()
-            anew = nodes is None and any(isinstance(one, Changed) and one.ref == self.plan.ref for one in told)
+            anew = nodes is None and any(isinstance(one, AnswerChanged) and one.ref == self.plan.ref for one in told)
             if self._unreadable and anew:
                 # Once for each such plan: what is shown of it stays the same until there is another.
                 self._network.unreadable(self._unreadable)
@@ -236,14 +236,14 @@ class PlannedSum:
         self._tally.pass_time(microseconds(), shown.certain)
         if shown.positions is not None and (self._first or self._told != shown.value):
             self._told, self._first = shown.value, False
-            subscription._changed(Changed(self._number, moved, shown.value))
+            subscription._changed(AnswerChanged(self._number, moved, shown.value))
         if not subscription._look():
             self._network.watched.discard(self._number)
 
     def _count(self, nodes: tuple[str, ...] | None, told: Sequence[Told]) -> int:
         """Count what was told of the parts; returns as of which position, at its aggregator, one of them moved."""
         position = 0
-        refs = {one.ref: one.as_of for one in told if isinstance(one, Changed)}
+        refs = {one.ref: one.as_of for one in told if isinstance(one, AnswerChanged)}
         for place, (part, subscription) in self._parts.items():
             if nodes == part.nodes and subscription.ref in refs:
                 position = refs[subscription.ref]
@@ -272,13 +272,13 @@ class PlannedSum:
         for step in steps:
             self._tally.planning += _ASKED
             match step:
-                case Ask(place, part):
+                case SubscribePart(place, part):
                     self._fresh.add(place)
                     self._ask(place, part)
-                case Drop(place):
+                case UnsubscribePart(place):
                     self._drop(place)
 
-    def _ask(self, place: int, part: Part) -> None:
+    def _ask(self, place: int, part: SumPart) -> None:
         subscription = self._network.session(part.nodes).subscribe(part.sql)
         self._network.owners[part.nodes, subscription.ref] = self._number
         self._parts[place] = (part, subscription)
@@ -315,7 +315,7 @@ class PlannedSum:
                 await rest.request("POST", path, content=msgspec.json.encode(body), safe=False, patience=1.0)
 
 
-def _checked(part: Part) -> Part:
+def _checked(part: SumPart) -> SumPart:
     """A part whose aggregator has addresses that can be dialled; before anything is done about the plan."""
     try:
         if part.nodes:

@@ -10,7 +10,6 @@ from slackwater.dissemination.transports.base import (
     Handler,
     Heard,
     How,
-    Limits,
     Listener,
     Membership,
     MessageTooLarge,
@@ -18,6 +17,7 @@ from slackwater.dissemination.transports.base import (
     Publisher,
     Transport,
     TransportError,
+    TransportLimits,
     Unreachable,
 )
 
@@ -31,7 +31,6 @@ __all__ = [
     "Handler",
     "Heard",
     "How",
-    "Limits",
     "Listener",
     "Membership",
     "MessageTooLarge",
@@ -39,5 +38,6 @@ __all__ = [
     "Publisher",
     "Transport",
     "TransportError",
+    "TransportLimits",
     "Unreachable",
 ]

@@ -4,8 +4,8 @@ Design
     A transport carries messages and knows nothing of what they say: `bytes` (MessagePack) or `str` (JSON). A
     *connection* is one end of a pair. The node that sends may have thousands of them and must wait for none, so
     sending is an ordinary call that answers at once; what cannot be carried yet is held in a buffer with two marks.
-    Above the first (`Limits.hold_back`) `send` answers False: the caller does well to hold back and to send the
-    state, not the backlog, when `drained` returns. Above the second (`Limits.unsent`) the connection ends.
+    Above the first (`TransportLimits.hold_back`) `send` answers False: the caller does well to hold back and to send
+    the state, not the backlog, when `drained` returns. Above the second (`TransportLimits.unsent`) the connection ends.
 
 Contract (kept by every transport, tested in `tests/contracts/test_transports.py`)
 
@@ -66,7 +66,7 @@ LONGEST_REASON = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class TransportLimits:
     """What one end of a connection takes and holds; sizes are bytes."""
 
     message: int = 16 << 20
@@ -182,11 +182,11 @@ class Listener(Protocol):
 class Transport(Protocol):
     """A way of carrying messages."""
 
-    def listen(self, handler: Handler, limits: Limits) -> AbstractAsyncContextManager[Listener]:
+    def listen(self, handler: Handler, limits: TransportLimits) -> AbstractAsyncContextManager[Listener]:
         """Take connections for as long as the context lasts."""
         ...
 
-    async def dial(self, address: str, limits: Limits) -> Connection:
+    async def dial(self, address: str, limits: TransportLimits) -> Connection:
         """Connect to a listener; raises `Unreachable` or `Denied`."""
         ...
 
@@ -239,11 +239,11 @@ class Membership(Protocol):
 class Channels(Protocol):
     """A way of carrying one message to many."""
 
-    def open(self, name: str, limits: Limits) -> AbstractAsyncContextManager[Publisher]:
+    def open(self, name: str, limits: TransportLimits) -> AbstractAsyncContextManager[Publisher]:
         """Publish under a name for as long as the context lasts."""
         ...
 
-    async def join(self, name: str, limits: Limits) -> Membership:
+    async def join(self, name: str, limits: TransportLimits) -> Membership:
         """Receive what is published under a name; raises `Unreachable`."""
         ...
 
@@ -259,7 +259,7 @@ def size(message: Carried) -> int:
     return len(message.encode())
 
 
-def too_large(message: Carried, limits: Limits) -> MessageTooLarge:
+def too_large(message: Carried, limits: TransportLimits) -> MessageTooLarge:
     """The refusal of a message to be sent."""
     return MessageTooLarge(
         f"a message of {size(message)} bytes is above the limit of {limits.message}: "

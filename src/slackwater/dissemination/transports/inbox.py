@@ -3,13 +3,13 @@
 import asyncio
 from collections import deque
 
-from slackwater.dissemination.transports.base import Carried, Closed, Ended, Heard, How, Limits, Missed, size
+from slackwater.dissemination.transports.base import Carried, Closed, Ended, Heard, How, Missed, TransportLimits, size
 
 
 class Inbox:
     """The messages of one membership, in order."""
 
-    def __init__(self, limits: Limits, expected: int) -> None:
+    def __init__(self, limits: TransportLimits, expected: int) -> None:
         self._limits = limits
         self._expected = expected
         self._waiting: deque[tuple[Heard | Missed, int]] = deque()

@@ -16,7 +16,7 @@ from slackwater.dissemination.transports.base import (
     Ended,
     Handler,
     How,
-    Limits,
+    TransportLimits,
     Unreachable,
     shortened,
     size,
@@ -27,7 +27,7 @@ from slackwater.dissemination.transports.base import (
 class MemoryConnection:
     """One end of a pair in memory."""
 
-    def __init__(self, peer: str, limits: Limits) -> None:
+    def __init__(self, peer: str, limits: TransportLimits) -> None:
         self._peer = peer
         self._limits = limits
         self._other: MemoryConnection = self
@@ -148,7 +148,7 @@ class MemoryConnection:
         self._arrived.set()
 
 
-def pair(limits: Limits, other: Limits | None = None) -> tuple[MemoryConnection, MemoryConnection]:
+def pair(limits: TransportLimits, other: TransportLimits | None = None) -> tuple[MemoryConnection, MemoryConnection]:
     """Two ends that belong together."""
     left, right = MemoryConnection("right", limits), MemoryConnection("left", other or limits)
     left._other, right._other = right, left
@@ -158,7 +158,7 @@ def pair(limits: Limits, other: Limits | None = None) -> tuple[MemoryConnection,
 class MemoryListener:
     """A name in this process under which connections arrive."""
 
-    def __init__(self, address: str, handler: Handler, limits: Limits) -> None:
+    def __init__(self, address: str, handler: Handler, limits: TransportLimits) -> None:
         self._address = address
         self.handler = handler
         self.limits = limits
@@ -193,11 +193,11 @@ class MemoryTransport:
 
     @asynccontextmanager
     async def listen(
-        self, handler: Handler, limits: Limits | None = None, address: str | None = None
+        self, handler: Handler, limits: TransportLimits | None = None, address: str | None = None
     ) -> AsyncIterator[MemoryListener]:
         """Take connections under a name."""
         name = address or f"memory://{next(self._numbers)}"
-        listener = self._listeners[name] = MemoryListener(name, handler, limits or Limits())
+        listener = self._listeners[name] = MemoryListener(name, handler, limits or TransportLimits())
         try:
             yield listener
         finally:
@@ -207,13 +207,13 @@ class MemoryTransport:
                 await asyncio.gather(*(end.close("the listener closes") for end in listener.handling.values()))
                 await asyncio.wait(tasks)
 
-    async def dial(self, address: str, limits: Limits | None = None) -> MemoryConnection:
+    async def dial(self, address: str, limits: TransportLimits | None = None) -> MemoryConnection:
         """Connect to a name."""
         await asyncio.sleep(0)
         listener = self._listeners.get(address)
         if listener is None:
             raise Unreachable(f"nobody listens at {address}: start a listener there first")
-        dialler, taken = pair(limits or Limits(), listener.limits)
+        dialler, taken = pair(limits or TransportLimits(), listener.limits)
         dialler._peer, taken._peer = address, f"dialler of {address}"
         listener.take(taken)
         return dialler

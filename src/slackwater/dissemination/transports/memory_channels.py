@@ -9,8 +9,8 @@ from slackwater.dissemination.transports.base import (
     Ended,
     Heard,
     How,
-    Limits,
     Missed,
+    TransportLimits,
     Unreachable,
     shortened,
     size,
@@ -22,7 +22,7 @@ from slackwater.dissemination.transports.inbox import Inbox
 class MemoryPublisher:
     """The sending end of a channel in memory."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: TransportLimits) -> None:
         self._limits = limits
         self._sequence = 0
         self.published = 0
@@ -53,7 +53,7 @@ class MemoryPublisher:
 class MemoryMembership:
     """A receiving end of a channel in memory."""
 
-    def __init__(self, publisher: MemoryPublisher, limits: Limits) -> None:
+    def __init__(self, publisher: MemoryPublisher, limits: TransportLimits) -> None:
         self._publisher = publisher
         self.inbox = Inbox(limits, publisher.sequence)
         publisher.members.add(self)
@@ -80,19 +80,19 @@ class MemoryChannels:
         self._publishers: dict[str, MemoryPublisher] = {}
 
     @asynccontextmanager
-    async def open(self, name: str, limits: Limits | None = None) -> AsyncIterator[MemoryPublisher]:
+    async def open(self, name: str, limits: TransportLimits | None = None) -> AsyncIterator[MemoryPublisher]:
         """Publish under a name."""
-        publisher = self._publishers[name] = MemoryPublisher(limits or Limits())
+        publisher = self._publishers[name] = MemoryPublisher(limits or TransportLimits())
         try:
             yield publisher
         finally:
             del self._publishers[name]
             publisher.end(Ended(How.CLOSED, False, shortened("the channel closes")))
 
-    async def join(self, name: str, limits: Limits | None = None) -> MemoryMembership:
+    async def join(self, name: str, limits: TransportLimits | None = None) -> MemoryMembership:
         """Receive what is published under a name."""
         await asyncio.sleep(0)
         publisher = self._publishers.get(name)
         if publisher is None:
             raise Unreachable(f"nobody publishes in memory under {name}: open the channel first")
-        return MemoryMembership(publisher, limits or Limits())
+        return MemoryMembership(publisher, limits or TransportLimits())

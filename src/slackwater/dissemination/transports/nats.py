@@ -20,12 +20,20 @@ from slackwater.dissemination.transports.base import (
     Closed,
     Denied,
     Handler,
-    Limits,
+    TransportLimits,
     Unreachable,
 )
 from slackwater.dissemination.transports.nats_bus import OPEN_SECONDS, PING_SECONDS, Bus, borrow, give_back
 from slackwater.dissemination.transports.nats_connection import NatsConnection
-from slackwater.dissemination.transports.nats_frames import VERSION, Accept, Deny, Open, Unreadable, read, write
+from slackwater.dissemination.transports.nats_frames import (
+    VERSION,
+    Accept,
+    ConnectionRequest,
+    Deny,
+    Unreadable,
+    read,
+    write,
+)
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
@@ -40,7 +48,7 @@ class NatsListener:
     """A name on a bus under which connections arrive; it comes back by itself when the bus does."""
 
     def __init__(
-        self, address: BusAddress, admit: Admit, limits: Limits, name: str, ping: float, incoming: int | None
+        self, address: BusAddress, admit: Admit, limits: TransportLimits, name: str, ping: float, incoming: int | None
     ) -> None:
         self._address = address
         self._admit = admit
@@ -99,7 +107,7 @@ class NatsListener:
         except Unreadable:
             return
         if (
-            not isinstance(asked, Open)
+            not isinstance(asked, ConnectionRequest)
             or not asked.answer.startswith("slackwater.at.")
             or set(asked.answer) & set("*> ")
         ):
@@ -154,16 +162,16 @@ class NatsTransport:
         self._name = name
         self._ping = ping
 
-    async def dial(self, address: str, limits: Limits | None = None) -> NatsConnection:
+    async def dial(self, address: str, limits: TransportLimits | None = None) -> NatsConnection:
         """Connect to nats://host:port/name."""
-        limits = limits or Limits()
+        limits = limits or TransportLimits()
         try:
             to = bus_address(address, named=True)
         except ValueError as error:
             raise Unreachable(str(error)) from None
         bus = await borrow(to, self._name, self._ping)
         connection = NatsConnection(bus, str(to), limits)
-        ask = Open(VERSION, connection.subject, limits.unread, self._words)
+        ask = ConnectionRequest(VERSION, connection.subject, limits.unread, self._words)
         bus.post(dialled(to.name), write(ask), connection.subject)
         try:
             async with asyncio.timeout(OPEN_SECONDS):
@@ -181,7 +189,7 @@ class NatsTransport:
     async def listen(
         self,
         handler: Handler | None,
-        limits: Limits | None = None,
+        limits: TransportLimits | None = None,
         address: str = f"nats://127.0.0.1:4222/{DEFAULT_NAME}",
         admit: Admit | None = None,
         incoming: int | None = None,
@@ -194,7 +202,7 @@ class NatsTransport:
         at = bus_address(address, named=True)
         if admit is None:
             admit = _everybody(handler)
-        listener = NatsListener(at, admit, limits or Limits(), self._name, self._ping, incoming)
+        listener = NatsListener(at, admit, limits or TransportLimits(), self._name, self._ping, incoming)
         await listener.begin()
         staying = asyncio.get_running_loop().create_task(listener.stay())
         try:

@@ -28,9 +28,9 @@ from slackwater.dissemination.transports.base import (
     Ended,
     Heard,
     How,
-    Limits,
     MessageTooLarge,
     Missed,
+    TransportLimits,
     Unreachable,
     size,
     too_large,
@@ -59,7 +59,7 @@ def _subject(name: str) -> str:
 class NatsPublisher:
     """The sending end of a channel; it comes back by itself when the bus does."""
 
-    def __init__(self, name: str, limits: Limits) -> None:
+    def __init__(self, name: str, limits: TransportLimits) -> None:
         self._subject = _subject(name)
         self._limits = limits
         self._generation = secrets.randbits(64)
@@ -175,7 +175,7 @@ class NatsPublisher:
 class NatsMembership:
     """A receiving end of a channel."""
 
-    def __init__(self, bus: Bus, name: str, limits: Limits) -> None:
+    def __init__(self, bus: Bus, name: str, limits: TransportLimits) -> None:
         self._bus = bus
         self._name = name
         self._limits = limits
@@ -306,9 +306,9 @@ class NatsChannels:
         self._ping = ping
 
     @asynccontextmanager
-    async def open(self, name: str, limits: Limits | None = None) -> AsyncIterator[NatsPublisher]:
+    async def open(self, name: str, limits: TransportLimits | None = None) -> AsyncIterator[NatsPublisher]:
         """Publish under a name."""
-        publisher = NatsPublisher(name, limits or Limits())
+        publisher = NatsPublisher(name, limits or TransportLimits())
         await publisher.begin(self._address, self._name, self._ping)
         staying = asyncio.get_running_loop().create_task(publisher.stay(self._address, self._name, self._ping))
         try:
@@ -318,10 +318,10 @@ class NatsChannels:
             await asyncio.wait([staying])
             await publisher.end()
 
-    async def join(self, name: str, limits: Limits | None = None) -> NatsMembership:
+    async def join(self, name: str, limits: TransportLimits | None = None) -> NatsMembership:
         """Receive what is published under a name."""
         membership = NatsMembership(
-            await borrow(self._address, self._name, self._ping), check_name(name), limits or Limits()
+            await borrow(self._address, self._name, self._ping), check_name(name), limits or TransportLimits()
         )
         try:
             await membership.begin()

@@ -17,7 +17,7 @@ from slackwater.dissemination.transports.base import (
     Denied,
     Ended,
     How,
-    Limits,
+    TransportLimits,
     Unreachable,
     shortened,
     size,
@@ -27,12 +27,12 @@ from slackwater.dissemination.transports.nats_bus import Bus, give_back
 from slackwater.dissemination.transports.nats_frames import (
     HEAD,
     Accept,
+    ConnectionRequest,
     Deny,
     End,
+    EndReceived,
     Frame,
-    Open,
-    Piece,
-    Seen,
+    MessagePiece,
     Status,
     Unreadable,
     read,
@@ -43,7 +43,7 @@ WINDOW = 1 << 20
 """Bytes that may be on the way and not taken."""
 LARGEST_PIECE = 256 << 10
 """Bytes of a piece, where the server would take more: others want their turn."""
-_SEEN = write(Seen())
+_SEEN = write(EndReceived())
 _SILENCE = 2.0
 """Times the ping interval after which a peer is lost."""
 
@@ -63,7 +63,7 @@ class _Outgoing:
 class NatsConnection:
     """One end of a pair over a bus."""
 
-    def __init__(self, bus: Bus, peer: str, limits: Limits, incoming: int | None = None) -> None:
+    def __init__(self, bus: Bus, peer: str, limits: TransportLimits, incoming: int | None = None) -> None:
         self._bus = bus
         self._peer = peer
         self._limits = limits
@@ -196,11 +196,11 @@ class NatsConnection:
             return False
         return self._sent_bytes - self._their_bytes < WINDOW
 
-    def _next_piece(self) -> Piece:
+    def _next_piece(self) -> MessagePiece:
         message = self._outbox[0]
         body = message.body[message.at : message.at + min(LARGEST_PIECE, self._bus.largest - HEAD)]
         begins, ends = message.at == 0, message.at + len(body) == message.total
-        piece = Piece(self._sequence, message.total, message.text, begins, ends, bytes(body))
+        piece = MessagePiece(self._sequence, message.total, message.text, begins, ends, bytes(body))
         self._sequence += 1
         message.at += len(body)
         self._sent_messages += begins
@@ -224,7 +224,7 @@ class NatsConnection:
         self._heard = time.monotonic()
         try:
             match read(payload):
-                case Piece() as piece:
+                case MessagePiece() as piece:
                     self._take_piece(piece)
                 case Status(sequence, messages, taken):
                     if self._in_order(sequence):
@@ -235,7 +235,7 @@ class NatsConnection:
                     if how is not How.CLOSED or self._in_order(sequence):
                         self._bus.post(self._there, _SEEN)
                         self._end(Ended(how, False, why))
-                case Seen():
+                case EndReceived():
                     if self._end_sent and self._reason is not None:
                         self._end(Ended(How.CLOSED, True, self._reason))
                 case Accept(there, unread):
@@ -243,7 +243,7 @@ class NatsConnection:
                 case Deny(status, body):
                     denied = Denied(f"{self._peer} answered with status {status}", status=status, body=body)
                     self._refused(denied)
-                case Open():
+                case ConnectionRequest():
                     raise Unreadable("an open where a connection is open")
         except Unreadable as error:
             self._garbage(str(error))
@@ -272,7 +272,7 @@ class NatsConnection:
             self._status_due = True
             self._bus.ready(self)
 
-    def _take_piece(self, piece: Piece) -> None:
+    def _take_piece(self, piece: MessagePiece) -> None:
         if not self._in_order(piece.sequence):
             return
         self._expected += 1

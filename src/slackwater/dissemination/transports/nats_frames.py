@@ -41,7 +41,7 @@ class Unreadable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class MessagePiece:
     """A message, or part of one; `total` are the bytes of the whole."""
 
     sequence: int
@@ -71,7 +71,7 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class EndReceived:
     """The other's end has arrived."""
 
 
@@ -81,7 +81,7 @@ Place: TypeAlias = Annotated[str, msgspec.Meta(pattern=_PLACE)]
 _is_place: Final = re.compile(_PLACE).match
 
 
-class Open(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ConnectionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A dialler asks for a connection: where to answer, how many messages it takes unread, and what else it says."""
 
     version: int
@@ -104,8 +104,8 @@ class Deny(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     body: bytes
 
 
-Frame: TypeAlias = Piece | Status | End | Seen | Open | Accept | Deny
-_GREETINGS: Final = {_OPEN: Open, _ACCEPT: Accept, _DENY: Deny}
+Frame: TypeAlias = MessagePiece | Status | End | EndReceived | ConnectionRequest | Accept | Deny
+_GREETINGS: Final = {_OPEN: ConnectionRequest, _ACCEPT: Accept, _DENY: Deny}
 _KINDS: Final = {kind: number for number, kind in _GREETINGS.items()}
 
 
@@ -116,14 +116,14 @@ def write(frame: Frame) -> bytes:
     End(how=<How.CLOSED: 'closed'>, sequence=7, why='done')
     """
     match frame:
-        case Piece(sequence, total, text, first, last, body):
+        case MessagePiece(sequence, total, text, first, last, body):
             flags = _TEXT * text | _FIRST * first | _LAST * last
             return _PIECE_HEAD.pack(_PIECE, flags, sequence, total) + body
         case Status(sequence, messages, taken):
             return _STATUS_HEAD.pack(_STATUS, 0, sequence, messages, taken)
         case End(how, sequence, why):
             return _END_HEAD.pack(_END, _HOWS.index(how), sequence) + shortened(why).encode()
-        case Seen():
+        case EndReceived():
             return bytes((_SEEN,))
         case _:
             return bytes((_KINDS[type(frame)],)) + msgspec.msgpack.encode(frame)
@@ -135,7 +135,7 @@ def read(payload: bytes) -> Frame:
     try:
         if kind == _PIECE:
             _, flags, sequence, total = _PIECE_HEAD.unpack_from(payload)
-            return Piece(
+            return MessagePiece(
                 sequence, total, bool(flags & _TEXT), bool(flags & _FIRST), bool(flags & _LAST), payload[HEAD:]
             )
         if kind == _STATUS:
@@ -144,9 +144,9 @@ def read(payload: bytes) -> Frame:
             _, how, sequence = _END_HEAD.unpack_from(payload)
             return End(_HOWS[how], sequence, shortened(payload[_END_HEAD.size :].decode()))
         if kind == _SEEN:
-            return Seen()
+            return EndReceived()
         if kind in _GREETINGS and len(payload) <= LARGEST_GREETING:
-            greeting: Open | Accept | Deny = msgspec.msgpack.decode(payload[1:], type=_GREETINGS[kind])
+            greeting: ConnectionRequest | Accept | Deny = msgspec.msgpack.decode(payload[1:], type=_GREETINGS[kind])
             return greeting
     except (struct.error, IndexError, UnicodeError, msgspec.MsgspecError, RecursionError) as error:
         raise Unreadable(str(error)) from None

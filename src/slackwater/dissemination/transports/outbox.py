@@ -8,14 +8,14 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 
-from slackwater.dissemination.transports.base import Carried, Limits, size
+from slackwater.dissemination.transports.base import Carried, TransportLimits, size
 
 
 class Outbox:
     """The unsent messages of one connection, in order."""
 
     def __init__(
-        self, write: Callable[[Carried], Awaitable[None]], failed: Callable[[Exception], None], limits: Limits
+        self, write: Callable[[Carried], Awaitable[None]], failed: Callable[[Exception], None], limits: TransportLimits
     ) -> None:
         self._write = write
         self._failed = failed

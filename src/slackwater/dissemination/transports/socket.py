@@ -12,7 +12,7 @@ from slackwater.dissemination.transports.base import (
     Closed,
     Ended,
     How,
-    Limits,
+    TransportLimits,
     shortened,
     size,
     too_large,
@@ -72,7 +72,7 @@ class WebSocket(Protocol):
 class WebSocketConnection:
     """One end of a pair over a WebSocket."""
 
-    def __init__(self, socket: WebSocket, limits: Limits) -> None:
+    def __init__(self, socket: WebSocket, limits: TransportLimits) -> None:
         self._socket = socket
         self._limits = limits
         self._ended: Ended | None = None

@@ -27,7 +27,7 @@ from slackwater.dissemination.transports.base import (
     Closed,
     Denied,
     Handler,
-    Limits,
+    TransportLimits,
     Unreachable,
 )
 from slackwater.dissemination.transports.socket import ABNORMAL, NO_CODE, WebSocketConnection, WebSocketOver
@@ -138,9 +138,9 @@ class WebSocketTransport:
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._open_seconds = open_seconds
 
-    async def dial(self, address: str, limits: Limits | None = None) -> WebSocketConnection:
+    async def dial(self, address: str, limits: TransportLimits | None = None) -> WebSocketConnection:
         """Connect to ws://… or wss://…."""
-        limits = limits or Limits()
+        limits = limits or TransportLimits()
         advice = "check the address, and that the server is running"
         try:
             socket = await connect(
@@ -170,10 +170,10 @@ class WebSocketTransport:
 
     @asynccontextmanager
     async def listen(
-        self, handler: Handler, limits: Limits | None = None, host: str = "127.0.0.1", port: int = 0
+        self, handler: Handler, limits: TransportLimits | None = None, host: str = "127.0.0.1", port: int = 0
     ) -> AsyncIterator[WebSocketListener]:
         """Take WebSockets on a port; 0 lets the system choose one."""
-        limits = limits or Limits()
+        limits = limits or TransportLimits()
         open_ones: dict[WebSocketConnection, asyncio.Task[None] | None] = {}
 
         async def take(socket: ServerConnection) -> None:

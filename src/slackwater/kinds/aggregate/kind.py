@@ -17,7 +17,7 @@ from slackwater.core.schema import TableSchema
 from slackwater.core.types import Key, Scalar
 from slackwater.kinds.aggregate.binder import aggregate
 from slackwater.kinds.aggregate.syntax import aggregate_select
-from slackwater.kinds.base import Asked, TableKind, subscription
+from slackwater.kinds.base import TableKind, UnboundSubscription, subscription
 from slackwater.kinds.checks import check_region
 from slackwater.sql.catalog import Catalog
 from slackwater.sql.condition import where
@@ -39,7 +39,7 @@ class AggregateKind(TableKind[Aggregate]):
         """One table, perhaps with a list of weights, and an aggregate function over it."""
         return has_aggregates(tree)
 
-    def bind(self, asked: Asked) -> Aggregate:
+    def bind(self, asked: UnboundSubscription) -> Aggregate:
         """Function, column, scale, weights and region."""
         table, names = from_table(asked.select, asked.catalog, asked.text)
         within = asked.tree.args.get("within")

@@ -12,7 +12,7 @@ from slackwater.core.query import StandingQuery
 from slackwater.core.region import NOTHING, Region
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Key, Scalar
-from slackwater.kinds.base import Asked, TableKind
+from slackwater.kinds.base import TableKind, UnboundSubscription
 from slackwater.kinds.cache.query import CacheQuery, CacheText
 from slackwater.kinds.selection.kind import SelectionKind
 from slackwater.sql.catalog import Catalog
@@ -46,7 +46,7 @@ class CacheKind(TableKind[CacheQuery]):
         """No SQL is a cache."""
         return False
 
-    def bind(self, asked: Asked) -> CacheQuery:
+    def bind(self, asked: UnboundSubscription) -> CacheQuery:
         """No SQL is a cache."""
         raise NotImplementedError
 

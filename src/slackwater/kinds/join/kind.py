@@ -13,7 +13,7 @@ from slackwater.core.region import Region
 from slackwater.core.region_codec import extent_of, plain_extent, plain_region, region_of
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import DataType, Scalar
-from slackwater.kinds.base import AnswerRows, Asked, QueryKind, TableRows, subscription
+from slackwater.kinds.base import AnswerRows, QueryKind, TableRows, UnboundSubscription, subscription
 from slackwater.kinds.checks import check_side
 from slackwater.kinds.join.binder import join
 from slackwater.kinds.join.schema import called, check_pair, column_of, joined_name, joined_schema, pair_named
@@ -35,7 +35,7 @@ class JoinKind(QueryKind[Join]):
         """Something else than a list of values is joined."""
         return any(table_joins(tree))
 
-    def bind(self, asked: Asked) -> Join:
+    def bind(self, asked: UnboundSubscription) -> Join:
         """Columns of both tables, what joins them, and a region of each."""
         return join(asked.select, asked.catalog, asked.text)
 

@@ -11,7 +11,7 @@ from slackwater.core.region import Region
 from slackwater.core.region_codec import plain_region, region_of
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Key, Scalar
-from slackwater.kinds.base import Asked, TableKind, subscription
+from slackwater.kinds.base import TableKind, UnboundSubscription, subscription
 from slackwater.kinds.checks import check_region
 from slackwater.kinds.selection.binder import selection
 from slackwater.sql.catalog import Catalog
@@ -30,7 +30,7 @@ class SelectionKind(TableKind[Selection]):
         """Any SELECT; kinds that ask for more stand before this one."""
         return plain_select(tree) is not None
 
-    def bind(self, asked: Asked) -> Selection:
+    def bind(self, asked: UnboundSubscription) -> Selection:
         """Columns as they are, and a region."""
         return selection(asked.select, asked.catalog, asked.text)
 

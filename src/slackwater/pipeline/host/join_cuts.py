@@ -13,7 +13,7 @@ more of them. When it is cut again, every shard takes the line's joins and its r
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slackwater.processing.joined import Line, LineCuts, Surveyed
+from slackwater.processing.joined import ComparedColumns, LineCuts, Surveyed
 
 _SLACK = 1.25
 """Right rows may go so much further before a line is cut again: the limit itself would be crossed time and again."""
@@ -42,7 +42,7 @@ BY_QUERY = Spreading(most_reach=-1.0)
 
 def recut(now: Sequence[LineCuts], seen: Sequence[Surveyed], shards: int, rule: Spreading) -> tuple[LineCuts, ...]:
     """How lines are to be cut after a survey. Those that no joins were seen on stay: that costs nothing."""
-    cut: dict[Line, LineCuts | None] = {one.line: one for one in now}
+    cut: dict[ComparedColumns, LineCuts | None] = {one.line: one for one in now}
     for one in seen:
         cut[one.line] = _cut(cut.get(one.line), one, shards, rule)
     return tuple(one for _, one in sorted(cut.items()) if one is not None)

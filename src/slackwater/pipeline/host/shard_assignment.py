@@ -22,7 +22,7 @@ from slackwater.hosting.engine import Keeps
 from slackwater.hosting.publication_log import write_whole
 from slackwater.hosting.step import Registration
 from slackwater.processing.base import Partitioning
-from slackwater.processing.joined import LineCuts, Part
+from slackwater.processing.joined import LineCuts, ShardPart
 from slackwater.processing.operators import operators
 
 BUCKETS = 1_024
@@ -55,9 +55,9 @@ class Sharding(msgspec.Struct, frozen=True):
         """Who keeps a query."""
         return self.owners[number % BUCKETS]
 
-    def part(self, shard: int) -> Part | None:
+    def part(self, shard: int) -> ShardPart | None:
         """What one of the shards has of the rows of joins; None where it has all."""
-        return Part(shard, self.lines) if self.lines else None
+        return ShardPart(shard, self.lines) if self.lines else None
 
     def with_lines(self, lines: tuple[LineCuts, ...], position: int) -> "Sharding":
         """The same from a position on, with lines cut in another way."""

@@ -30,7 +30,7 @@ from slackwater.core.types import Position
 from slackwater.hosting.engine import QueryEngine
 from slackwater.hosting.publication import PublishedStep, encode_steps
 from slackwater.hosting.publication_log import said_starts
-from slackwater.hosting.snapshots import Snapshot, SnapshotFolder
+from slackwater.hosting.snapshots import NodeSnapshot, SnapshotFolder
 from slackwater.hosting.step import Registration, Step
 from slackwater.log.address import shown
 from slackwater.pipeline.host.shard_assignment import BUCKETS, Sharding, beginning_at
@@ -191,7 +191,7 @@ class Shard:
     def _write_snapshot(self, position: int) -> None:
         if self._engine is not None and self._engine.position == position:
             state = msgspec.msgpack.encode((self._epoch, self._engine.snapshot()))
-            snapshots_of(self._folder, self._number).write(Snapshot(self._engine.position, state))
+            snapshots_of(self._folder, self._number).write(NodeSnapshot(self._engine.position, state))
 
     # ---- getting there
 
@@ -274,7 +274,7 @@ class Shard:
             gc.freeze()
 
 
-def _restored(snapshot: Snapshot, task: ShardTask, number: int) -> tuple[QueryEngine, int] | None:
+def _restored(snapshot: NodeSnapshot, task: ShardTask, number: int) -> tuple[QueryEngine, int] | None:
     """The engine that a snapshot of a shard was taken of, and under which sharding; None where it cannot be used."""
     try:
         epoch, state = msgspec.msgpack.decode(snapshot.state, type=tuple[int, bytes])

@@ -57,7 +57,7 @@ SKEW_BATCHES, SKEW, SKEW_SECONDS = 30, 1.5, 0.005
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class HostProgress:
     """What a batch did: so many positions up to `position`, in so many seconds; rows of the log that shards took in.
 
     `shard_seconds` is what the slowest shard needed, `work_seconds` what all of them did. `met` are rows that joins had
@@ -77,7 +77,7 @@ class Progress:
     sent: int
 
 
-class Runner(Protocol):
+class ShardRunner(Protocol):
     """Runs a task for some shards, somewhere."""
 
     @property
@@ -97,13 +97,13 @@ class SparkHost:
         self,
         log: Path | str,
         folder: Path | str,
-        run: Runner,
+        run: ShardRunner,
         *,
         shards: int | None = None,
         max_rows: int = MAX_ROWS,
         snapshot_rows: int = SNAPSHOT_ROWS,
         spreading: Spreading = USUAL_SPREADING,
-        progress: Callable[[Progress], None] | None = None,
+        progress: Callable[[HostProgress], None] | None = None,
     ) -> None:
         check_operators()
         self._log = str(log) if on_a_bus(log) else str(Path(log).absolute())
@@ -177,7 +177,7 @@ class SparkHost:
         self._spread(reports)
         if self._progress is not None:
             self._progress(
-                Progress(
+                HostProgress(
                     cut.end,
                     cut.end - cut.start,
                     time.perf_counter() - began,

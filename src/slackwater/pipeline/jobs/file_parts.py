@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from slackwater.core.arrival import Arrival
 from slackwater.sources import FileSource, Format, Reading, Shape
-from slackwater.sources.base import Rows, empty_batch, refuse
+from slackwater.sources.base import FileRows, empty_batch, refuse
 from slackwater.sources.file_format import open_bytes
 from slackwater.sources.parquet_file import plain
 from slackwater.sources.shape import long_rows, melt
@@ -47,7 +47,7 @@ class Fingerprint:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FilePart:
     """Some row groups of a file, the first of whose rows has this number; or all of it (`groups` None)."""
 
     reading: Reading
@@ -74,7 +74,7 @@ class Part:
                     refused=shaped.refused,
                 )
 
-    def _rows(self, groups: tuple[int, ...]) -> Iterator[Rows]:
+    def _rows(self, groups: tuple[int, ...]) -> Iterator[FileRows]:
         """Typed columns, batch by batch; a damaged row group is refused as a whole, as `sources` does."""
         number = self.first_row
         step = max(1, BATCH_ROWS // max(len(self.reading.items), 1))
@@ -85,37 +85,37 @@ class Part:
                     for batch in file.iter_batches(batch_size=step, row_groups=[group], use_threads=False):
                         columns = [plain(column) for column in batch.columns]
                         whole = pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
-                        yield Rows(np.arange(number, number + batch.num_rows), whole)
+                        yield FileRows(np.arange(number, number + batch.num_rows), whole)
                         number += batch.num_rows
                 except _DAMAGE as error:
                     detail = f"rows {number:,} to {end - 1:,} cannot be read: {error}"
                     refusal = refuse(f"{self.reading.path} row group {group}", "damaged-rows", detail, number)
-                    yield Rows(np.empty(0, np.int64), empty_batch(), (refusal,))
+                    yield FileRows(np.empty(0, np.int64), empty_batch(), (refusal,))
                 number = end
 
 
-def parts_of(reading: Reading) -> list[Part]:
+def parts_of(reading: Reading) -> list[FilePart]:
     """Cut a file into parts."""
     if reading.format is not Format.PARQUET:
-        return [Part(reading)]
+        return [FilePart(reading)]
     try:
         with pq.ParquetFile(reading.path) as file:
             sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
     except _DAMAGE:
         # Reading it as a whole says what is wrong with it.
-        return [Part(reading)]
-    parts: list[Part] = []
+        return [FilePart(reading)]
+    parts: list[FilePart] = []
     held: list[int] = []
     first = number = 1
     for group, size in enumerate(sizes):
         held.append(group)
         number += size
         if (number - first) * max(len(reading.items), 1) >= PART_ROWS:
-            parts.append(Part(reading, tuple(held), first))
+            parts.append(FilePart(reading, tuple(held), first))
             held, first = [], number
     if held:
-        parts.append(Part(reading, tuple(held), first))
-    return parts or [Part(reading)]
+        parts.append(FilePart(reading, tuple(held), first))
+    return parts or [FilePart(reading)]
 
 
 def most_keys(reading: Reading) -> int:

@@ -31,8 +31,8 @@ from slackwater.core.errors import SourceError, StatisticsError, TooManyItems
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Instant
 from slackwater.core.update import Operation
-from slackwater.pipeline.jobs.file_parts import Part, parts_of
-from slackwater.pipeline.jobs.summary_pieces import Piece, pieces_of
+from slackwater.pipeline.jobs.file_parts import FilePart, parts_of
+from slackwater.pipeline.jobs.summary_pieces import SummaryPiece, pieces_of
 from slackwater.sources import FileSource, Reading
 from slackwater.statistics import Rules, Statistics, Ticks
 
@@ -77,7 +77,7 @@ class Lesson:
 
 
 @dataclass(slots=True)
-class Learnt:
+class LearntStatistics:
     """The statistics by column, and what was counted on the way."""
 
     statistics: dict[str, Statistics]
@@ -121,7 +121,7 @@ def learn_files(
     now: Instant,
     progress: Callable[[Lesson], None] | None = None,
     scratch: Path | None = None,
-) -> Learnt:
+) -> LearntStatistics:
     """Learn from files that belong to one table; `scratch` as in `pieces_of`."""
     for reading in readings:
         if reading.lacks_timezone:
@@ -129,7 +129,7 @@ def learn_files(
     parts = tuple(part for reading in readings for part in parts_of(reading))
     tasks = min(len(parts), _pieces(session))
     numbers = session.range(0, len(parts), 1, tasks)
-    read = _Reading(parts, course, now)
+    read = _PartReader(parts, course, now)
     try:
         return _merged(numbers, tasks, _Summarise(course, read), progress, scratch)
     except TooManyItems:
@@ -143,7 +143,7 @@ def learn_history(
     course: Course,
     progress: Callable[[Lesson], None] | None = None,
     scratch: Path | None = None,
-) -> Learnt:
+) -> LearntStatistics:
     """Learn from *history*, which has no order: its rows are dealt out by time."""
     kept = history.filter(history[OPERATION] == int(Operation.UPSERT))
     return _by_time(kept.mapInArrow(_Ticks(course), _ticks_schema(course)), course, progress, scratch)
@@ -155,7 +155,7 @@ def _pieces(session: SparkSession) -> int:
 
 def _by_time(
     ticks: DataFrame, course: Course, progress: Callable[[Lesson], None] | None, scratch: Path | None
-) -> Learnt:
+) -> LearntStatistics:
     count = _pieces(ticks.sparkSession)
     # Whole bins of the similarity's grid stay together: a bin must not be cut between two pieces.
     bin_ = (ticks[TIME] / (course.period or 1)).cast("long")
@@ -171,9 +171,9 @@ def _merged(
     summarise: "_Summarise",
     progress: Callable[[Lesson], None] | None,
     scratch: Path | None,
-) -> Learnt:
+) -> LearntStatistics:
     course = summarise.course
-    learnt = Learnt({column: course.begin(column) for column in course.columns})
+    learnt = LearntStatistics({column: course.begin(column) for column in course.columns})
     with pieces_of(frame, total, summarise, scratch) as pieces:
         for merged, piece in enumerate(pieces, 1):
             for statistics, summary in zip(learnt.statistics.values(), piece.summaries, strict=True):
@@ -185,10 +185,10 @@ def _merged(
 
 
 @dataclass(frozen=True)
-class _Reading:
+class _PartReader:
     """Reads parts of files on executors: typed rows as (item, time, the columns)."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[FilePart, ...]
     course: Course
     now: Instant
 
@@ -221,16 +221,16 @@ class _Summarise:
     """One piece for each task: rows as they come, or the parts of files whose numbers come."""
 
     course: Course
-    read: _Reading | None
+    read: _PartReader | None
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Piece:
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> SummaryPiece:
         pieces = {column: self.course.begin(column) for column in self.course.columns}
         rows = 0
         for batch in _larger(self.read(batches) if self.read is not None else batches):
             rows += batch.num_rows
             for column, piece in pieces.items():
                 piece.update(Ticks.from_arrow(batch, ITEM, TIME, column))
-        return Piece(rows, tuple(piece.to_bytes() for piece in pieces.values()))
+        return SummaryPiece(rows, tuple(piece.to_bytes() for piece in pieces.values()))
 
 
 def _larger(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -32,7 +32,7 @@ from slackwater.core.arrival import Arrival
 from slackwater.core.arrow import SEQUENCE
 from slackwater.core.errors import SourceError
 from slackwater.core.types import Instant
-from slackwater.pipeline.jobs.file_parts import Fingerprint, Part, most_keys, parts_of
+from slackwater.pipeline.jobs.file_parts import FilePart, Fingerprint, most_keys, parts_of
 from slackwater.pipeline.tables.columns import with_table, without_positions
 from slackwater.pipeline.tables.history import write_dated
 from slackwater.pipeline.tables.latest import Fold, send, send_report
@@ -40,8 +40,8 @@ from slackwater.pipeline.tables.layout import Kind
 from slackwater.pipeline.tables.manifest import Loaded, Settled, TableState
 from slackwater.pipeline.tables.reports import Admitted
 from slackwater.pipeline.tables.settle import Resize, after, commit_settled, fold_of, settle, tidy
-from slackwater.pipeline.tables.store import Store
-from slackwater.pipeline.tables.tasks import OnSpark, Runner
+from slackwater.pipeline.tables.store import TableStore
+from slackwater.pipeline.tables.tasks import OnSpark, TaskRunner
 from slackwater.sources import Reading, Shape
 
 CHUNK_ROWS = 500_000
@@ -70,7 +70,7 @@ class LoadReceipt:
 def load(
     readings: Sequence[Reading],
     out_folder: Path | str,
-    where: SparkSession | Runner,
+    where: SparkSession | TaskRunner,
     now: Instant,
     *,
     limits: Limits | None = None,
@@ -84,7 +84,7 @@ def load(
     _check(readings)
     receipt = LoadReceipt()
     run = OnSpark(where) if isinstance(where, SparkSession) else where
-    with Store(Path(out_folder).absolute()) as store:
+    with TableStore(Path(out_folder).absolute()) as store:
         for wave in _waves(_files(store.state.settled, readings)):
             receipt = _take(store, run, wave, now, limits or Limits(), receipt)
             if progress is not None:
@@ -99,7 +99,7 @@ class _File:
     """A file to be loaded: its parts, what was loaded of it before, and what it looks like now."""
 
     reading: Reading
-    parts: tuple[Part, ...]
+    parts: tuple[FilePart, ...]
     before: Loaded | None
     now: Fingerprint
 
@@ -119,7 +119,7 @@ class _File:
 class AdmitPart:
     """A task: admit a part of a file, write its rows by date, send the last ones to their buckets."""
 
-    part: Part
+    part: FilePart
     name: str
     number: int
     upto: int
@@ -229,7 +229,7 @@ def _waves(files: list[_File]) -> Iterator[list[_File]]:
 
 
 def _take(
-    store: Store, run: Runner, wave: list[_File], now: Instant, limits: Limits, receipt: LoadReceipt
+    store: TableStore, run: TaskRunner, wave: list[_File], now: Instant, limits: Limits, receipt: LoadReceipt
 ) -> LoadReceipt:
     settled = store.state.settled
     keys: dict[str, int] = {}

@@ -26,7 +26,7 @@ _LOOK = 0.02
 
 
 @dataclass(frozen=True)
-class Piece:
+class SummaryPiece:
     """What one task found: rows counted and a summary for each column, as bytes."""
 
     rows: int
@@ -34,11 +34,11 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Write:
+class SummaryTask:
     """What a task does: makes its piece out of its batches and writes it. A value that Spark can send."""
 
     folder: str
-    make: Callable[[Iterator[pa.RecordBatch]], Piece]
+    make: Callable[[Iterator[pa.RecordBatch]], SummaryPiece]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Make it, write it, and say so."""
@@ -61,9 +61,9 @@ class Write:
 def pieces_of(
     frame: DataFrame,
     total: int,
-    make: Callable[[Iterator[pa.RecordBatch]], Piece],
+    make: Callable[[Iterator[pa.RecordBatch]], SummaryPiece],
     scratch: Path | None = None,
-) -> Iterator[Iterator[Piece]]:
+) -> Iterator[Iterator[SummaryPiece]]:
     """Run `make` over each of the frame's `total` partitions; what comes are the pieces in order.
 
     `scratch` is a folder that all executors see under the same path; None is this machine's folder for such things,
@@ -73,7 +73,7 @@ def pieces_of(
 
     def job() -> set[int]:
         context.addJobTag(tag)
-        return {row["piece"] for row in frame.mapInArrow(Write(folder, make), WRITTEN).collect()}
+        return {row["piece"] for row in frame.mapInArrow(SummaryTask(folder, make), WRITTEN).collect()}
 
     where = None if scratch is None else scratch.absolute()
     with tempfile.TemporaryDirectory(prefix="slackwater-pieces-", dir=where) as folder, ThreadPoolExecutor(1) as pool:
@@ -86,7 +86,7 @@ def pieces_of(
                 running.exception()
 
 
-def _awaited(folder: Path, number: int, running: "Future[set[int]]") -> Piece | None:
+def _awaited(folder: Path, number: int, running: "Future[set[int]]") -> SummaryPiece | None:
     """One piece; None if its partition turned out to be empty."""
     while True:
         over = running.done()
@@ -105,9 +105,9 @@ def _awaited(folder: Path, number: int, running: "Future[set[int]]") -> Piece | 
         time.sleep(_LOOK)
 
 
-def _taken(folder: Path, number: int) -> Piece:
+def _taken(folder: Path, number: int) -> SummaryPiece:
     files = sorted(folder.glob(f"{number}.[0-9]*"), key=lambda file: int(file.suffix[1:]))
-    piece = Piece(int(_whole(folder, number).read_text()), tuple(file.read_bytes() for file in files))
+    piece = SummaryPiece(int(_whole(folder, number).read_text()), tuple(file.read_bytes() for file in files))
     for file in files:
         file.unlink()
     return piece

@@ -21,7 +21,7 @@ from slackwater.core.schema import TableSchema
 from slackwater.core.update import Operation
 from slackwater.pipeline.tables.columns import POSITION
 from slackwater.pipeline.tables.frames import history_at
-from slackwater.pipeline.tables.snapshot import Snapshot
+from slackwater.pipeline.tables.snapshot import TableSnapshot
 from slackwater.planning.push_pull.cost_models import Pricing
 from slackwater.planning.push_pull.encoding import Changed, Row, Stored
 from slackwater.planning.push_pull.label_many import Activity
@@ -36,7 +36,7 @@ class TablePlan:
     since: int = 0
 
 
-def table_activity(session: SparkSession, now: Snapshot, table: str, plan: TablePlan) -> Activity:
+def table_activity(session: SparkSession, now: TableSnapshot, table: str, plan: TablePlan) -> Activity:
     """Count what is kept of a table, as of the position of the snapshot."""
     # Of our own, for its number of partitions: Spark's is a constant, whatever there is to do and whoever does it.
     own = session.newSession()

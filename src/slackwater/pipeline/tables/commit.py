@@ -8,10 +8,10 @@ from slackwater.core.schema import TableSchema
 from slackwater.pipeline.tables.layout import Kind
 from slackwater.pipeline.tables.manifest import RecentFile, Settled, TableState
 from slackwater.pipeline.tables.reports import Covered, Defined, Dropped, Kept, Report
-from slackwater.pipeline.tables.store import Store
+from slackwater.pipeline.tables.store import TableStore
 
 
-def begin(store: Store, position: int, tables: Iterable[TableSchema]) -> None:
+def begin(store: TableStore, position: int, tables: Iterable[TableSchema]) -> None:
     """Let a folder that follows no log yet begin at a position, with the tables that there are by then."""
     settled = store.state.settled
     for schema in tables:
@@ -19,7 +19,7 @@ def begin(store: Store, position: int, tables: Iterable[TableSchema]) -> None:
     store.commit(position=position, begun=position, settled=settled)
 
 
-def commit_batch(store: Store, reports: Sequence[Report]) -> int:
+def commit_batch(store: TableStore, reports: Sequence[Report]) -> int:
     """Make a micro-batch count; return how many positions it brought, 0 if it had been committed before."""
     end = _end(store.state.position, [report for report in reports if isinstance(report, Covered)])
     if end == store.state.position:

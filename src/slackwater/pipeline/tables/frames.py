@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from slackwater.core.arrow import OPERATION
 from slackwater.pipeline.tables.columns import STORED_QUARANTINE, stored_updates
-from slackwater.pipeline.tables.snapshot import Snapshot, snapshot
+from slackwater.pipeline.tables.snapshot import TableSnapshot, snapshot
 
 
 def latest_frame(session: SparkSession, folder: Path | str, table: str) -> DataFrame:
@@ -28,7 +28,7 @@ def history_frame(session: SparkSession, folder: Path | str, table: str) -> Data
     return history_at(session, snapshot(folder), table)
 
 
-def history_at(session: SparkSession, now: Snapshot, table: str) -> DataFrame:
+def history_at(session: SparkSession, now: TableSnapshot, table: str) -> DataFrame:
     """Every update of a table as of one state of the folder."""
     return _parquet(session, now.history_files(table), stored_updates(now.table(table)))
 
@@ -45,7 +45,7 @@ def spark_schema(schema: pa.Schema) -> StructType:
 
 @dataclass(frozen=True)
 class _Buckets:
-    now: Snapshot
+    now: TableSnapshot
     table: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -154,7 +154,7 @@ class Manifest:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ManifestState:
     """A manifest with its lists."""
 
     manifest: Manifest
@@ -174,7 +174,7 @@ class State:
         return {*self.settled.paths(), *(one.file.path for one in self.manifest.recent)}
 
 
-def read_state(folder: Path) -> State | None:
+def read_state(folder: Path) -> ManifestState | None:
     """The newest state in a folder, None where there is none yet."""
     for _ in range(_ATTEMPTS):
         try:
@@ -187,7 +187,7 @@ def read_state(folder: Path) -> State | None:
                     f"{folder} was written in format {manifest.format}, this version reads {FORMAT}; "
                     f"use the version that wrote it"
                 )
-            return State(manifest, _decode(folder / "settled" / manifest.settled, Settled))
+            return ManifestState(manifest, _decode(folder / "settled" / manifest.settled, Settled))
         except FileNotFoundError:
             # Nothing was ever written, or the writer moved on between the listing and the reading.
             if not (folder / "manifest").is_dir():
@@ -195,7 +195,7 @@ def read_state(folder: Path) -> State | None:
     raise StoreError(f"the manifest in {folder} names files that are not there; put them back from a copy")
 
 
-def need_state(folder: Path) -> State:
+def need_state(folder: Path) -> ManifestState:
     """The newest state in a folder that must have one."""
     state = read_state(folder)
     if state is None:

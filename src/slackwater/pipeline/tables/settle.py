@@ -22,10 +22,18 @@ from slackwater.pipeline.tables.columns import STORED_QUARANTINE, stored_updates
 from slackwater.pipeline.tables.history import dated_path, write_dated
 from slackwater.pipeline.tables.latest import Fold, bucket_count, send, send_all, send_report
 from slackwater.pipeline.tables.layout import Kind, ParquetFile, aligned_table, made_from, read_rows, span_name
-from slackwater.pipeline.tables.manifest import Bucket, DataFile, DatedFile, RecentFile, Settled, State, TableState
+from slackwater.pipeline.tables.manifest import (
+    Bucket,
+    DataFile,
+    DatedFile,
+    ManifestState,
+    RecentFile,
+    Settled,
+    TableState,
+)
 from slackwater.pipeline.tables.reports import Dated, Folded, Report
-from slackwater.pipeline.tables.store import Store
-from slackwater.pipeline.tables.tasks import OnSpark, Runner, Task
+from slackwater.pipeline.tables.store import TableStore
+from slackwater.pipeline.tables.tasks import OnSpark, Task, TaskRunner
 
 TASK_ROWS = 500_000
 """Recent rows that one task works in."""
@@ -93,7 +101,7 @@ class Resize:
         yield from send_all(self.fold)
 
 
-def settle(store: Store, run: Runner, *, thorough: bool = False) -> None:
+def settle(store: TableStore, run: TaskRunner, *, thorough: bool = False) -> None:
     """Work in everything that is recent; `thorough` also puts all small files of a date together."""
     tasks, folds = plan(store.state, thorough=thorough)
     if tasks:
@@ -103,29 +111,29 @@ def settle(store: Store, run: Runner, *, thorough: bool = False) -> None:
         commit_settled(store, settled, recent=())
 
 
-def compact(folder: Path | str, where: SparkSession | Runner) -> None:
+def compact(folder: Path | str, where: SparkSession | TaskRunner) -> None:
     """Settle everything and leave as few files for each table and date as there can be."""
     run = OnSpark(where) if isinstance(where, SparkSession) else where
-    with Store(Path(folder).absolute()) as store:
+    with TableStore(Path(folder).absolute()) as store:
         settle(store, run, thorough=True)
         settle(store, run, thorough=True)
         tidy(store)
 
 
-def tidy(store: Store) -> None:
+def tidy(store: TableStore) -> None:
     """Remove replaced files now, when no more settling will come."""
     if store.state.settled.retired:
         commit_settled(store, replace(store.state.settled, retired=()))
 
 
-def commit_settled(store: Store, settled: Settled, recent: Sequence[RecentFile] | None = None) -> None:
+def commit_settled(store: TableStore, settled: Settled, recent: Sequence[RecentFile] | None = None) -> None:
     """Make the lists count, and remove the files that had been replaced the time before."""
     retired = store.state.settled.retired
     store.commit(settled=settled, recent=recent, batches=0 if recent == () else None)
     store.remove(retired)
 
 
-def plan(state: State, *, thorough: bool = False) -> tuple[list[Task], dict[str, Fold]]:
+def plan(state: ManifestState, *, thorough: bool = False) -> tuple[list[Task], dict[str, Fold]]:
     """What there is to do, as a function of the state."""
     tasks: list[Task] = []
     resized = (fold_of(one, one.keys) for one in state.settled.tables)

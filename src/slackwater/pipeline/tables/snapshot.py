@@ -1,6 +1,6 @@
 """Reading what is kept: *latest*, *history* and *quarantine* as of a position. Needs no Spark.
 
-A `Snapshot` is what one manifest says. A pipeline that goes on does not change it; but after two more settlings
+A `TableSnapshot` is what one manifest says. A pipeline that goes on does not change it; but after two more settlings
 files that it names may be gone. Then read anew.
 """
 
@@ -19,17 +19,17 @@ from slackwater.core.update import Operation
 from slackwater.pipeline.tables.columns import STORED_QUARANTINE, stored_updates
 from slackwater.pipeline.tables.last_row import bucket_numbers, last_rows
 from slackwater.pipeline.tables.layout import Kind, read_rows
-from slackwater.pipeline.tables.manifest import State, TableState, need_state
+from slackwater.pipeline.tables.manifest import ManifestState, TableState, need_state
 
 _ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class TableSnapshot:
     """What is kept in a folder, as of a position."""
 
     folder: Path
-    state: State
+    state: ManifestState
 
     @property
     def position(self) -> int:
@@ -96,9 +96,9 @@ class Snapshot:
         return ds.dataset([str(file) for file in files], schema=schema, format="parquet")
 
 
-def snapshot(folder: Path | str) -> Snapshot:
+def snapshot(folder: Path | str) -> TableSnapshot:
     """What is kept in a folder now."""
-    return Snapshot(Path(folder), need_state(Path(folder)))
+    return TableSnapshot(Path(folder), need_state(Path(folder)))
 
 
 def read_latest(folder: Path | str, table: str) -> pa.Table:
@@ -125,7 +125,7 @@ def _stamped(rows: pa.Table, position: int) -> pa.Table:
     return rows.replace_schema_metadata({"position": str(position)})
 
 
-def _again(folder: Path, read: Callable[[Snapshot], pa.Table]) -> pa.Table:
+def _again(folder: Path, read: Callable[[TableSnapshot], pa.Table]) -> pa.Table:
     """Read; once more with a newer manifest if the pipeline was faster than us."""
     for _ in range(_ATTEMPTS):
         try:

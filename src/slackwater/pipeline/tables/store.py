@@ -12,9 +12,9 @@ from slackwater.core.errors import StoreError
 from slackwater.pipeline.tables.layout import make_folder
 from slackwater.pipeline.tables.manifest import (
     Manifest,
+    ManifestState,
     RecentFile,
     Settled,
-    State,
     forget_old,
     read_state,
     write_manifest,
@@ -24,7 +24,7 @@ from slackwater.pipeline.tables.manifest import (
 _KEPT_FOLDERS = ("recent", "latest", "history", "quarantine")
 
 
-class Store:
+class TableStore:
     """The exclusive right to write a folder, and its state.
 
     Opening one that a crash left removes the files that do not count.
@@ -47,11 +47,11 @@ class Store:
             os.close(self._lock)
             raise
 
-    def _first(self) -> State:
+    def _first(self) -> ManifestState:
         settled = Settled()
         manifest = Manifest(0, write_settled(self.folder, 0, settled))
         write_manifest(self.folder, manifest)
-        return State(manifest, settled)
+        return ManifestState(manifest, settled)
 
     @property
     def next_version(self) -> int:
@@ -80,7 +80,7 @@ class Store:
             begun=now.begun if begun is None else begun,
         )
         write_manifest(self.folder, manifest)
-        self.state = State(manifest, self.state.settled if settled is None else settled)
+        self.state = ManifestState(manifest, self.state.settled if settled is None else settled)
         forget_old(self.folder, version)
 
     def remove(self, paths: Iterable[str]) -> None:

@@ -24,7 +24,7 @@ from slackwater.pipeline.tables.commit import begin, commit_batch
 from slackwater.pipeline.tables.recent import KeepRecent
 from slackwater.pipeline.tables.reports import SPARK_COLUMN, collect
 from slackwater.pipeline.tables.settle import settle, tidy
-from slackwater.pipeline.tables.store import Store
+from slackwater.pipeline.tables.store import TableStore
 from slackwater.pipeline.tables.tasks import OnSpark
 
 SETTLE_BATCHES = 20
@@ -34,7 +34,7 @@ SETTLE_ROWS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class BatchProgress:
     """What a micro-batch did: so many positions up to `position`, in so many seconds, of them for settling."""
 
     position: int
@@ -72,7 +72,7 @@ class Pipeline:
         max_rows: int = MAX_ROWS,
         settle_batches: int = SETTLE_BATCHES,
         settle_rows: int = SETTLE_ROWS,
-        progress: Callable[[Progress], None] | None = None,
+        progress: Callable[[BatchProgress], None] | None = None,
     ) -> None:
         self._session = session
         self._settle_batches, self._settle_rows = settle_batches, settle_rows
@@ -82,7 +82,7 @@ class Pipeline:
         self._ended = False
         log_folder, out_folder = log_folder.absolute(), out_folder.absolute()
         log = opened(str(log_folder))
-        self._store = Store(out_folder)
+        self._store = TableStore(out_folder)
         try:
             if self._store.state.manifest.begun < 0:
                 # The log may have dropped its beginning; it still knows the tables defined there.
@@ -182,7 +182,7 @@ class Pipeline:
             settle(store, OnSpark(self._session))
         if self._progress is not None:
             now = time.monotonic()
-            self._progress(Progress(store.state.position, rows, now - began, now - taken))
+            self._progress(BatchProgress(store.state.position, rows, now - began, now - taken))
 
     def _reason(self, error: Exception) -> SlackwaterError:
         """What we raised ourselves, else the sentence that Spark's many lines come down to."""
@@ -203,7 +203,7 @@ def run_pipeline(
     max_rows: int = MAX_ROWS,
     settle_batches: int = SETTLE_BATCHES,
     settle_rows: int = SETTLE_ROWS,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[BatchProgress], None] | None = None,
 ) -> Pipeline:
     """Start taking a log into a folder of latest, history and quarantine.
 

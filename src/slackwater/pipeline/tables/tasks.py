@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from slackwater.pipeline.tables.latest import SENT, SPARK_SENT, Fold, Folding, fold_sent
 from slackwater.pipeline.tables.reports import Report, collect, from_rows
-from slackwater.pipeline.tables.store import Store
+from slackwater.pipeline.tables.store import TableStore
 
 
 class Task(Protocol):
@@ -25,10 +25,10 @@ class Task(Protocol):
         ...
 
 
-class Runner(Protocol):
+class TaskRunner(Protocol):
     """Runs the tasks and folds what they send; returns what all of them report."""
 
-    def __call__(self, store: Store, tasks: Sequence[Task], folds: Mapping[str, Fold]) -> list[Report]:
+    def __call__(self, store: TableStore, tasks: Sequence[Task], folds: Mapping[str, Fold]) -> list[Report]:
         """Run a job."""
         ...
 
@@ -39,7 +39,7 @@ class OnSpark:
 
     session: SparkSession
 
-    def __call__(self, store: Store, tasks: Sequence[Task], folds: Mapping[str, Fold]) -> list[Report]:
+    def __call__(self, store: TableStore, tasks: Sequence[Task], folds: Mapping[str, Fold]) -> list[Report]:
         """Run a job."""
         # What a single task sends can be folded where it is.
         width = max(self.session.sparkContext.defaultParallelism, 2) if len(tasks) > 1 else 1
@@ -51,7 +51,7 @@ class OnSpark:
 class InProcess:
     """Runs one task after the other, here."""
 
-    def __call__(self, store: Store, tasks: Sequence[Task], folds: Mapping[str, Fold]) -> list[Report]:
+    def __call__(self, store: TableStore, tasks: Sequence[Task], folds: Mapping[str, Fold]) -> list[Report]:
         """Run a job."""
         sent = [batch for task in tasks for batch in task.run(store.folder)]
         rows = pa.Table.from_batches(sent, SENT).sort_by([("table", "ascending"), ("bucket", "ascending")])

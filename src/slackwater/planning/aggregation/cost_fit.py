@@ -14,7 +14,7 @@ from slackwater.planning.aggregation.scale_free_cost import ScaleFreeCost
 
 
 @dataclass(frozen=True, eq=False)
-class Counted:
+class MeasuredSums:
     """Sums that were kept within bounds: raw and norm, the bound, and the messages an hour they took."""
 
     raw: Floats
@@ -22,12 +22,12 @@ class Counted:
     within: Floats
     messages: Floats
 
-    def where(self, chosen: npt.NDArray[np.bool_]) -> "Counted":
+    def where(self, chosen: npt.NDArray[np.bool_]) -> "MeasuredSums":
         """Some of them."""
-        return Counted(self.raw[chosen], self.norm[chosen], self.within[chosen], self.messages[chosen])
+        return MeasuredSums(self.raw[chosen], self.norm[chosen], self.within[chosen], self.messages[chosen])
 
 
-def fit_factor(model: CostModel, counted: Counted) -> float:
+def fit_factor(model: CostModel, counted: MeasuredSums) -> float:
     """The factor with which the median of predicted/counted is 1."""
     known = (counted.messages > 0) & (counted.raw > 0)
     unit = model.amounts(counted.raw, counted.norm) / counted.within**model.exponent
@@ -37,7 +37,7 @@ def fit_factor(model: CostModel, counted: Counted) -> float:
     return float(np.median(counted.messages[known] / unit[known]))
 
 
-def fit_scale_free(counted: Counted) -> ScaleFreeCost:
+def fit_scale_free(counted: MeasuredSums) -> ScaleFreeCost:
     """κ and p by a straight line through log messages over log raw/C; κ again by the median, against outliers."""
     known = (counted.messages > 0) & (counted.raw > 0)
     across = np.log(counted.raw[known] / counted.within[known])
@@ -50,7 +50,7 @@ def fit_scale_free(counted: Counted) -> ScaleFreeCost:
     return ScaleFreeCost(fit_factor(shaped, counted), shaped.exponent)
 
 
-def predicted(model: CostModel, counted: Counted) -> Floats:
+def predicted(model: CostModel, counted: MeasuredSums) -> Floats:
     """What a model expects of the same sums."""
     expected: Floats = model.factor * model.amounts(counted.raw, counted.norm) / counted.within**model.exponent
     return expected

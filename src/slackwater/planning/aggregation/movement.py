@@ -20,7 +20,7 @@ LEAST, MOST = 1e-3, 1e3
 """One count corrects a belief by no more than this."""
 
 
-class Movement:
+class MovementModel:
     """By table and column; `model` says what movement costs."""
 
     def __init__(self, learnt: Mapping[Column, Dynamics] | None = None, model: CostModel | None = None) -> None:
@@ -31,7 +31,7 @@ class Movement:
     def dynamics(self, column: Column, items: Sequence[str]) -> Dynamics:
         """How some items move, as far as is known.
 
-        >>> beliefs = Movement()
+        >>> beliefs = MovementModel()
         >>> beliefs.correct(("quotes", "price"), ["IBM"], counted=8.0, predicted=2.0)
         >>> beliefs.dynamics(("quotes", "price"), ["IBM", "SAP"]).sumdiff.tolist()
         [2.0, 1.0]

@@ -35,7 +35,7 @@ TOGETHER = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Tables:
+class SubsetTables:
     """Of every subset: a^(1/(p+1)), the least X that an aggregator can promise, which aggregator that is, what is spent
     of the bound there and the most it costs, but for the model's factor."""
 
@@ -124,7 +124,7 @@ class Problem:
         return _rooted(raw, raws), _rooted(norm, norms)
 
     @cached_property
-    def tables(self) -> Tables:
+    def tables(self) -> SubsetTables:
         """What is known of every subset."""
         raw, norm = self._all_sizes
         floors, holders = np.empty(self.whole + 1), np.empty(self.whole + 1, np.int64)
@@ -136,7 +136,7 @@ class Problem:
             amounts, offs = self.amounts * bits[some], np.where(bits[some] == 1, self.floors[holders[some]], 0.0)
             spent[some] = np.maximum(floors[some] - half_steps(amounts, offs), 0.0)
             most[some] = most_sent(self.model, amounts, offs) * (1 - TOGETHER * bits[some].sum(axis=1))
-        return Tables(self.model.amounts(raw, norm) ** self._rooting, floors, holders, spent, most)
+        return SubsetTables(self.model.amounts(raw, norm) ** self._rooting, floors, holders, spent, most)
 
     @cached_property
     def amounts(self) -> Floats:

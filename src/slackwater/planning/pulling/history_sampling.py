@@ -60,7 +60,7 @@ class Motion:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class ItemHistory:
     """What is known of an item: its last pulls as (tick, value), and how it moves, by them and by statistics."""
 
     name: str
@@ -97,7 +97,7 @@ class Past:
         return len(self.trace) - self.warm
 
 
-def unknown(memories: Sequence[Memory]) -> str | None:
+def unknown(memories: Sequence[ItemHistory]) -> str | None:
     """Why nothing can be said yet; None where it can."""
     wanting = [each for each in memories if not each.told and each.habit is None]
     if not wanting:
@@ -110,7 +110,7 @@ def unknown(memories: Sequence[Memory]) -> str | None:
     )
 
 
-def past_of(memories: Sequence[Memory], random: np.random.Generator) -> Past:
+def past_of(memories: Sequence[ItemHistory], random: np.random.Generator) -> Past:
     """Make a past of items that enough is known of."""
     told = [each for each in memories if each.told]
     longest = max(min(MOST_TICKS, MOST_VALUES // len(memories)), ENOUGH_TICKS)
@@ -149,7 +149,7 @@ def _joined(draws: Sequence[Floats], *, onwards: bool) -> Floats:
     return np.concatenate(pieces)
 
 
-def _bridged(memory: Memory, motion: Motion, end: int, length: int, random: np.random.Generator) -> Floats:
+def _bridged(memory: ItemHistory, motion: Motion, end: int, length: int, random: np.random.Generator) -> Floats:
     """The ticks from `end` − `length` to `end`."""
     ticks = np.array([tick for tick, _ in memory.pulls], np.int64)
     values = np.array([value for _, value in memory.pulls])

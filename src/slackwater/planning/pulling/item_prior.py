@@ -31,7 +31,7 @@ LEAST_CHANGES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Pairs:
+class LaggedPairs:
     """Values so many ticks apart: means, variances and covariance of the two ends."""
 
     ticks: float
@@ -45,7 +45,7 @@ class Pairs:
     def missed(self, staying: float, level: float, slope: float = 0.0) -> float:
         """The mean square that a return to a level, or to a line of this slope, leaves unexplained.
 
-        >>> walk = Pairs(1.0, 99.0, 5.0, 5.0, 10.0, 10.0, 9.5)
+        >>> walk = LaggedPairs(1.0, 99.0, 5.0, 5.0, 10.0, 10.0, 9.5)
         >>> walk.missed(1.0, 5.0), walk.missed(0.0, 5.0)
         (1.0, 10.0)
         """
@@ -67,7 +67,7 @@ class Habit:
     """The mean change a tick; 0 where it may be chance."""
     square: float
     """The mean square of the change from an update to the next."""
-    pairs: tuple[Pairs, ...]
+    pairs: tuple[LaggedPairs, ...]
     chain: Chain
     loading: float | None = None
     """How much of its movement is common to all items; None where pairs were left out."""
@@ -86,7 +86,7 @@ class Habit:
             total -= 0.5 * math.log(expected) + 0.5 * self._missed(each, staying, sloped) / expected
         return self.changes * total / len(self.pairs)
 
-    def _missed(self, pairs: Pairs, staying: float, sloped: bool) -> float:
+    def _missed(self, pairs: LaggedPairs, staying: float, sloped: bool) -> float:
         if not (sloped and self.drift):
             return pairs.missed(staying, self.level)
         # Around a line nothing but steps is known: the variance of the values is mostly that of the line.
@@ -132,9 +132,9 @@ def habits_of(statistics: Statistics, tick: int, items: Collection[str] | None =
     return {item: replace(habit, loading=beta) for (item, habit), beta in zip(found.items(), loadings, strict=True)}
 
 
-def _pairs(moments: MomentFigures, place: int, interval: float) -> tuple[Pairs, ...]:
+def _pairs(moments: MomentFigures, place: int, interval: float) -> tuple[LaggedPairs, ...]:
     return tuple(
-        Pairs(
+        LaggedPairs(
             (lag + 1) * interval,
             float(moments.pair_weight[place, lag]),
             float(moments.before_mean[place, lag]),

@@ -111,7 +111,7 @@ class Uncertainty(Bookkeeping):
             if item not in self.flying:
                 mean, variance = model.change(now, self.clock)
                 known.put(item, mean, variance, now - self.last[item], self.kinship.loading[item])
-        views = {name: _View(query, self, known) for name, query in self.queries.items()}
+        views = {name: _QueryView(query, self, known) for name, query in self.queries.items()}
         active = {name: view for name, view in views.items() if self._active(view.query)}
         chosen = [i for i in range(self.items) if self._wanted(i)]
         for item in chosen:
@@ -146,7 +146,7 @@ class Uncertainty(Bookkeeping):
         age = self._age(item)
         return age >= self.longest or self.models[item].curious(age)
 
-    def _refresh(self, item: int, active: dict[str, "_View"], known: Known) -> None:
+    def _refresh(self, item: int, active: dict[str, "_QueryView"], known: Known) -> None:
         """Take an item as pulled."""
         for name in self._holders[item]:
             if name in active:
@@ -265,7 +265,7 @@ class Uncertainty(Bookkeeping):
         self._reprice()
 
 
-class _View:
+class _QueryView:
     """A query in one round: the chance that it is outside, and what it would be with an item fresh."""
 
     def __init__(self, query: PullQuery, scheduler: Uncertainty, known: Known) -> None:

@@ -15,7 +15,7 @@ from slackwater.planning.push_pull.base import Flags, Floats, Moves, Queries, Wo
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ranges:
+class NumberRanges:
     """Ranges of a number attribute, each end closed unless said to be open."""
 
     low: Floats
@@ -32,7 +32,7 @@ class Ranges:
 
 
 def on_a_line(
-    ranges: Ranges,
+    ranges: NumberRanges,
     setup: Floats,
     values: Floats,
     costs: Floats,

@@ -27,7 +27,7 @@ _BITS = 30
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cut:
+class MinimumCut:
     """The value of a maximum flow, and the nodes that the source still reaches: one side of a smallest cut."""
 
     value: int
@@ -46,7 +46,7 @@ def unit_of(costs: Floats) -> float:
     return math.ldexp(1.0, math.frexp(total)[1] - 58)
 
 
-def smallest_cut(nodes: int, tails: Integers, heads: Integers, capacities: Integers) -> Cut:
+def smallest_cut(nodes: int, tails: Integers, heads: Integers, capacities: Integers) -> MinimumCut:
     """Cut the source from the sink; no edge may come twice, nor together with its reverse."""
     endless = capacities == ENDLESS
     leaving, entering = tails == SOURCE, heads == SINK
@@ -67,7 +67,7 @@ def smallest_cut(nodes: int, tails: Integers, heads: Integers, capacities: Integ
     left = _graph(nodes, tails, heads, np.where(endless | (flow < limit), 1, 0), np.minimum(flow, 1))
     reached = np.zeros(nodes, np.bool_)
     reached[breadth_first_order(left, SOURCE, return_predecessors=False)] = True
-    return Cut(int(flow[leaving].sum()), reached)
+    return MinimumCut(int(flow[leaving].sum()), reached)
 
 
 def _graph(nodes: int, tails: Integers, heads: Integers, ahead: Integers, back: Integers) -> csr_array:

@@ -7,11 +7,11 @@ exact: a place whose updates cost no more than its transfer is PUSH whatever its
 
 from slackwater.kernels.prefix_minimum import pulled
 from slackwater.planning.push_pull.base import Labelling, Workload
-from slackwater.planning.push_pull.ranks import Line
+from slackwater.planning.push_pull.ranks import AttributeRanks
 
 
 def exact_on_a_line(workload: Workload) -> Labelling:
     """Label one attribute at the least cost."""
-    line = Line.of(workload)
+    line = AttributeRanks.of(workload)
     answer = pulled(line.push, line.transfer, line.begins(line.costs), line.first_ending, line.first, line.costs)
     return Labelling.of(workload, line.back(~answer))

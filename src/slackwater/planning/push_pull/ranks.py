@@ -13,7 +13,7 @@ from slackwater.planning.push_pull.base import Flags, Floats, Integers, Workload
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Line:
+class AttributeRanks:
     """The places of one attribute from left to right, and the queries that touch any."""
 
     order: Integers
@@ -26,7 +26,7 @@ class Line:
     first_ending: Integers
 
     @classmethod
-    def of(cls, workload: Workload) -> "Line":
+    def of(cls, workload: Workload) -> "AttributeRanks":
         """Put a workload of one attribute in order."""
         if not workload.line:
             raise PlanningError(

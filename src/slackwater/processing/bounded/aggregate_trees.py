@@ -12,7 +12,7 @@ from slackwater.core.types import Position
 from slackwater.kernels import aggregate_tree as kernel
 from slackwater.kernels.adjacency import Adjacency
 from slackwater.processing.base import Floats, Integers, Values
-from slackwater.processing.bounded.ranges import Ranges
+from slackwater.processing.bounded.ranges import RangeAllocator
 
 FUNCTIONS = {
     AggregateFunction.SUM: kernel.SUM,
@@ -34,7 +34,7 @@ class Forest:
         self._nodes = np.zeros(64, kernel.NODE)
         self._slack: Floats = np.zeros(2 * 64)
         self._members = np.zeros(256, kernel.MEMBER)
-        self._node_ranges, self._member_ranges = Ranges(), Ranges()
+        self._node_ranges, self._member_ranges = RangeAllocator(), RangeAllocator()
         self._roots: dict[int, tuple[int, int, int]] = {}  # number: first node, nodes, members
         self._scratch()
         self.touches = 0

@@ -4,7 +4,7 @@ Sizes are rounded up to a power of two beyond eight, so that what one query leav
 """
 
 
-class Ranges:
+class RangeAllocator:
     """Gives out ranges of places from 0 up to `top`."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from slackwater.kernels import accumulators as kernel
 from slackwater.kinds.registry import plain_query, query_of
 from slackwater.processing.base import Changes, Floats, Integers, Latest, Values
 from slackwater.processing.bounded.aggregate_trees import FUNCTIONS
-from slackwater.processing.bounded.ranges import Ranges
+from slackwater.processing.bounded.ranges import RangeAllocator
 from slackwater.processing.regions import RegionIndex, Sheet, inside
 
 _KEPT = ("high", "low", "magnitude", "largest", "steps", "count", "said", "changed", "there", "stale")
@@ -28,7 +28,7 @@ class Regional:
     def __init__(self) -> None:
         self._queries: dict[int, Aggregate] = {}
         self._places: dict[int, int] = {}
-        self._place_ranges, self._weight_ranges = Ranges(), Ranges()
+        self._place_ranges, self._weight_ranges = RangeAllocator(), RangeAllocator()
         self._records = np.zeros(16, kernel.ACCUMULATOR)
         self._weight_slots: Integers = np.zeros(16, np.int64)
         self._weights: Floats = np.zeros(16)

@@ -3,20 +3,20 @@
 from slackwater.processing.joined.family import Family, Moment
 from slackwater.processing.joined.lower import FamilyShape, lowered
 from slackwater.processing.joined.operator import STAYS, StandingJoins, joins_of
-from slackwater.processing.joined.sample import Surveyed, Window
-from slackwater.processing.joined.shard import Line, LineCuts, Part
+from slackwater.processing.joined.sample import Surveyed, WindowShare
+from slackwater.processing.joined.shard import ComparedColumns, LineCuts, ShardPart
 
 __all__ = [
     "STAYS",
+    "ComparedColumns",
     "Family",
     "FamilyShape",
-    "Line",
     "LineCuts",
     "Moment",
-    "Part",
+    "ShardPart",
     "StandingJoins",
     "Surveyed",
-    "Window",
+    "WindowShare",
     "joins_of",
     "lowered",
 ]

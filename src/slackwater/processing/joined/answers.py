@@ -18,7 +18,7 @@ from slackwater.core.query import Join
 from slackwater.kinds.join.schema import joined_schema
 from slackwater.processing.base import Flags, Floats, Integers, Latest
 from slackwater.processing.columns import rows_schema
-from slackwater.processing.joined.lower import FamilyShape, Range, Ranges, lowered
+from slackwater.processing.joined.lower import FamilyShape, JoinRanges, Range, lowered
 from slackwater.processing.joined.partners import KeyNumbers, partners
 from slackwater.processing.matching.base import JoinSide
 from slackwater.processing.regions import Sheet
@@ -100,7 +100,7 @@ class Answers:
         """Remember nothing of what this shape sees."""
         self._seen.pop(shape, None)
 
-    def _pairs(self, shape: FamilyShape, ranges: Ranges, left: Latest, right: Latest) -> tuple[Integers, Integers]:
+    def _pairs(self, shape: FamilyShape, ranges: JoinRanges, left: Latest, right: Latest) -> tuple[Integers, Integers]:
         (first, ours), (second, theirs), starts, ends = self._found(shape, ranges, left, right)
         counts = ends - starts
         at = np.repeat(np.arange(len(ours)), counts)
@@ -115,7 +115,7 @@ class Answers:
         return first[at][by], second[found][by]
 
     def _found(
-        self, shape: FamilyShape, ranges: Ranges, left: Latest, right: Latest
+        self, shape: FamilyShape, ranges: JoinRanges, left: Latest, right: Latest
     ) -> tuple[tuple[Integers, Floats], tuple[Integers, Floats], Integers, Integers]:
         """The rows of both sides that fit, and where among the right ones each left one's partners begin and end."""
         sides = self._sides(shape, left, right)

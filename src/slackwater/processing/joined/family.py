@@ -21,7 +21,7 @@ import pyarrow as pa
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Position
 from slackwater.processing.base import Changes, Flags, Integers, Latest
-from slackwater.processing.joined.lower import FamilyShape, Ranges
+from slackwater.processing.joined.lower import FamilyShape, JoinRanges
 from slackwater.processing.joined.partners import KeyNumbers, partners
 from slackwater.processing.joined.shard import LineCuts, OwnRows
 from slackwater.processing.matching import (
@@ -31,7 +31,7 @@ from slackwater.processing.matching import (
     Joins,
     JoinSide,
     Labour,
-    Route,
+    MatchRoute,
     SelectRouter,
 )
 from slackwater.processing.regions import Sheet
@@ -82,7 +82,7 @@ class Family:
         )
         self._loaded, self._numbered = False, 0
         self._numbers: set[int] = set()
-        self._waiting: dict[int, Ranges] = {}
+        self._waiting: dict[int, JoinRanges] = {}
         self._halted: set[int] = set()
         """Queries that are not matched."""
         self.crowded: set[int] = set()
@@ -98,7 +98,7 @@ class Family:
     def __len__(self) -> int:
         return len(self._numbers)
 
-    def add(self, number: int, ranges: Ranges) -> None:
+    def add(self, number: int, ranges: JoinRanges) -> None:
         """Keep a join from now on."""
         self._numbers.add(number)
         self._waiting[number] = ranges
@@ -111,7 +111,7 @@ class Family:
         elif self._waiting.pop(number, None) is None:
             self.matcher.remove(np.array([number], np.int64))
 
-    def wake(self, number: int, ranges: Ranges) -> None:
+    def wake(self, number: int, ranges: JoinRanges) -> None:
         """Match a join again that was halted."""
         self._halted.remove(number)
         self._waiting[number] = ranges
@@ -181,7 +181,7 @@ class Family:
         """The share of the rows that went each way; rows of band joins all go the same."""
         if isinstance(self.matcher, SelectRouter):
             return {route.value: share for route, share in self.matcher.shares.items()}
-        return {Route.HOTSPOT.value: 1.0 if self.asked else 0.0}
+        return {MatchRoute.HOTSPOT.value: 1.0 if self.asked else 0.0}
 
     def hottest(self, most: int) -> list[tuple[float, int]]:
         """The points of the largest hot groups, and how many ranges hold each."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from slackwater.core.extent import Interval
 from slackwater.core.query import Join
 from slackwater.core.region import Region
-from slackwater.processing.matching.base import JoinSide, Shape
+from slackwater.processing.matching.base import JoinSide, MatcherShape
 
 Range = tuple[float, float]
 
@@ -40,13 +40,13 @@ class FamilyShape:
         return self.left_attributes if side is JoinSide.LEFT else self.right_attributes
 
     @property
-    def matched(self) -> Shape:
+    def matched(self) -> MatcherShape:
         """The same as matchers see it."""
-        return Shape(self.band, len(self.left_attributes), len(self.right_attributes))
+        return MatcherShape(self.band, len(self.left_attributes), len(self.right_attributes))
 
 
 @dataclass(frozen=True, slots=True)
-class Ranges:
+class JoinRanges:
     """The band of one join, and its ranges in the order of the family's attributes."""
 
     band: Range
@@ -65,7 +65,7 @@ class Ranges:
         )
 
 
-def lowered(query: Join) -> tuple[FamilyShape, Ranges | None]:
+def lowered(query: Join) -> tuple[FamilyShape, JoinRanges | None]:
     """The family of a join, and its own ranges; None where no pair can be in its answer.
 
     >>> shape, ranges = lowered(Join("unit", "target", "pos", "pos", ("unit.id",), Interval(-3.0, 5.0, high_open=True)))
@@ -85,7 +85,7 @@ def lowered(query: Join) -> tuple[FamilyShape, Ranges | None]:
     if left is None or right is None:
         return shape, None
     band = (0.0, 0.0) if query.band is None else _closed(query.band)
-    ranges = Ranges(band, tuple(left.values()), tuple(right.values()))
+    ranges = JoinRanges(band, tuple(left.values()), tuple(right.values()))
     return shape, ranges if ranges.possible else None
 
 

@@ -47,7 +47,7 @@ from slackwater.processing.joined.answers import Answers, side_by_side
 from slackwater.processing.joined.family import Family, Pairs, slots_of
 from slackwater.processing.joined.lower import FamilyShape, Range, lowered
 from slackwater.processing.joined.sample import Surveyed, some_of, survey
-from slackwater.processing.joined.shard import Line, Part, line_of, line_of_query
+from slackwater.processing.joined.shard import ComparedColumns, ShardPart, line_of, line_of_query
 from slackwater.processing.joined.warm_up import rehearse
 from slackwater.processing.matching.base import JoinSide
 from slackwater.processing.matching.result_limits import Labour
@@ -90,9 +90,9 @@ class StandingJoins(Operator):
         self._restored: dict[int, None] = {}
         """Queries that are not in their families yet."""
         self._answers = Answers()
-        self._part: Part | None = None
+        self._part: ShardPart | None = None
         self._guests: set[int] = set()
-        self._widest: dict[Line, Range] = {}
+        self._widest: dict[ComparedColumns, Range] = {}
         """The ends of all bounded bands that there have been on a line."""
         self.met, self.had = 0, 0
         """Rows that families had to look at, as they were and as they are; and those of them that were had here."""
@@ -283,7 +283,7 @@ class StandingJoins(Operator):
 
     # ---- shards
 
-    def spread(self, part: Part | None) -> None:
+    def spread(self, part: ShardPart | None) -> None:
         """Be one of several shards from now on, or the only one. Guests are to be told of again when it was."""
         if part == self._part:
             return
@@ -321,7 +321,7 @@ class StandingJoins(Operator):
 
         `others` are joins, or some of them, that are not known here.
         """
-        bands: dict[Line, list[Range]] = {}
+        bands: dict[ComparedColumns, list[Range]] = {}
         for query in (*(self._queries[number] for number in some_of(self._queries, len(self._queries))), *others):
             assert isinstance(query, Join)
             shape, ranges = lowered(query)

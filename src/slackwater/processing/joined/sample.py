@@ -14,7 +14,7 @@ from slackwater.processing.base import Floats, Integers, Latest
 from slackwater.processing.joined.hash_split import scattered
 from slackwater.processing.joined.lower import Range
 from slackwater.processing.joined.partners import KeyNumbers, partners
-from slackwater.processing.joined.shard import Line, LineCuts
+from slackwater.processing.joined.shard import ComparedColumns, LineCuts
 from slackwater.processing.matching.base import JoinSide
 from slackwater.processing.matching.shard import Cuts, cuts_of
 from slackwater.processing.regions import Sheet
@@ -27,7 +27,7 @@ ROOM = 0.25
 """A window that holds all joins is so much wider than they are, for those that are still to come."""
 
 
-class Window(msgspec.Struct, frozen=True, array_like=True):
+class WindowShare(msgspec.Struct, frozen=True, array_like=True):
     """A window, what share of the joins it holds, and to how many shards a right row goes under it."""
 
     least: float
@@ -43,16 +43,18 @@ class Surveyed(msgspec.Struct, frozen=True, array_like=True):
     `evenest` is the same as it would be with the new cuts: where few values are most of the rows no cut is even.
     """
 
-    line: Line
+    line: ComparedColumns
     rows: int
     bounds: tuple[float, ...]
-    windows: tuple[Window, ...]
+    windows: tuple[WindowShare, ...]
     fullest: float = 0.0
-    present: Window | None = None
+    present: WindowShare | None = None
     evenest: float = 0.0
 
 
-def survey(line: Line, bands: Floats, tables: Mapping[str, Latest], shards: int, present: LineCuts | None) -> Surveyed:
+def survey(
+    line: ComparedColumns, bands: Floats, tables: Mapping[str, Latest], shards: int, present: LineCuts | None
+) -> Surveyed:
     """Look at the two tables of a line, and at the joins that there are on it."""
     left, right = (tables[table] for table in (line.left, line.right))
     keys = KeyNumbers.of(line.shape, left.schema, right.schema)
@@ -74,7 +76,7 @@ def some_of(numbers: Iterable[int], count: int) -> list[int]:
     return list(islice(numbers, 0, None, max(1, -(-count // JOINS))))
 
 
-def _spans(line: Line, bands: Floats) -> list[Range]:
+def _spans(line: ComparedColumns, bands: Floats) -> list[Range]:
     """Windows to try, the one that holds most first."""
     if not line.band:
         return [(0.0, 0.0)]
@@ -93,15 +95,15 @@ def _spans(line: Line, bands: Floats) -> list[Range]:
     return [span for span in spans if np.isfinite(span).all()]
 
 
-def _window(line: Line, cuts: Cuts, theirs: Floats, bands: Floats, span: Range) -> Window:
+def _window(line: ComparedColumns, cuts: Cuts, theirs: Floats, bands: Floats, span: Range) -> WindowShare:
     least, most = span
     first, last = cuts.reached(theirs, least, most) if line.band else cuts.readers(theirs, theirs)
     held = (least <= bands[:, 0]) & (bands[:, 1] <= most)
     reach = float((last - first + 1).mean()) if len(theirs) else 1.0
-    return Window(least, most, float(held.mean()) if len(bands) else 0.0, reach)
+    return WindowShare(least, most, float(held.mean()) if len(bands) else 0.0, reach)
 
 
-def _sampled(line: Line, side: JoinSide, latest: Latest, keys: KeyNumbers) -> tuple[Integers, Floats]:
+def _sampled(line: ComparedColumns, side: JoinSide, latest: Latest, keys: KeyNumbers) -> tuple[Integers, Floats]:
     """Slots of some rows that can be partners, and where they lie on the line."""
     slots = latest.slots
     if len(slots) > ROWS:

@@ -25,7 +25,7 @@ from slackwater.processing.matching.base import JoinRows, JoinSide
 from slackwater.processing.matching.shard import Cuts
 
 
-class Line(msgspec.Struct, frozen=True, order=True):
+class ComparedColumns(msgspec.Struct, frozen=True, order=True):
     """What joins compare."""
 
     left: str
@@ -40,20 +40,20 @@ class Line(msgspec.Struct, frozen=True, order=True):
         return FamilyShape(self.left, self.right, self.left_column, self.right_column, self.band)
 
 
-def line_of(shape: FamilyShape) -> Line:
+def line_of(shape: FamilyShape) -> ComparedColumns:
     """The line that a family lies on."""
-    return Line(shape.left, shape.right, shape.left_column, shape.right_column, shape.band)
+    return ComparedColumns(shape.left, shape.right, shape.left_column, shape.right_column, shape.band)
 
 
-def line_of_query(query: Join) -> Line:
+def line_of_query(query: Join) -> ComparedColumns:
     """The line that a join lies on."""
-    return Line(query.left, query.right, query.left_column, query.right_column, query.band is not None)
+    return ComparedColumns(query.left, query.right, query.left_column, query.right_column, query.band is not None)
 
 
 class LineCuts(msgspec.Struct, frozen=True):
     """Where a line is cut, and the window of its joins; for keys the window is nothing wide."""
 
-    line: Line
+    line: ComparedColumns
     bounds: tuple[float, ...]
     least: float = 0.0
     most: float = 0.0
@@ -64,11 +64,11 @@ class LineCuts(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ShardPart:
     """Which of the shards this is, and the lines that are cut.
 
-    >>> line = Line("unit", "target", "pos", "pos", True)
-    >>> part = Part(0, (LineCuts(line, (10.0,), -3.0, 5.0),))
+    >>> line = ComparedColumns("unit", "target", "pos", "pos", True)
+    >>> part = ShardPart(0, (LineCuts(line, (10.0,), -3.0, 5.0),))
     >>> part.cuts(line.shape, (-3.0, 5.0)) is None, part.cuts(line.shape, (-3.0, 6.0)) is None
     (False, True)
     """

@@ -10,11 +10,11 @@ from functools import cache
 import numpy as np
 
 from slackwater.processing.matching.band_hotspot import BandHotspot
-from slackwater.processing.matching.base import JoinRows, Joins, JoinSide, Shape
-from slackwater.processing.matching.costs import USUAL, Route
+from slackwater.processing.matching.base import JoinRows, Joins, JoinSide, MatcherShape
+from slackwater.processing.matching.costs import USUAL, MatchRoute
 from slackwater.processing.matching.select_router import SelectRouter
 
-_SHAPES = tuple(Shape(band, left, right) for band in (True, False) for left in (0, 1) for right in (0, 1))
+_SHAPES = tuple(MatcherShape(band, left, right) for band in (True, False) for left in (0, 1) for right in (0, 1))
 _COUNT = 48
 
 
@@ -26,18 +26,18 @@ def rehearse() -> None:
             _exercise(shape, matcher)
 
 
-def _matchers(shape: Shape) -> Iterator[BandHotspot | SelectRouter]:
+def _matchers(shape: MatcherShape) -> Iterator[BandHotspot | SelectRouter]:
     if shape.band:
         yield BandHotspot(shape)
         return
-    for only in Route:
+    for only in MatchRoute:
         # Constants under which this route is always the cheapest.
         yield SelectRouter(
             shape, constants={route: tuple(float(route is not only) for _ in terms) for route, terms in USUAL.items()}
         )
 
 
-def _exercise(shape: Shape, matcher: BandHotspot | SelectRouter) -> None:
+def _exercise(shape: MatcherShape, matcher: BandHotspot | SelectRouter) -> None:
     numbers = np.arange(_COUNT)
     # Half of the ranges have a point in common, the others have not.
     low = np.where(numbers % 2 == 0, -1.0, numbers.astype(np.float64))

@@ -18,15 +18,15 @@ from slackwater.processing.matching.base import (
     Joins,
     JoinSide,
     Matcher,
+    MatcherShape,
     Results,
-    Shape,
     band_joins,
     change,
     select_joins,
 )
-from slackwater.processing.matching.costs import Route
+from slackwater.processing.matching.costs import MatchRoute
 from slackwater.processing.matching.hotspots import HotspotTracker
-from slackwater.processing.matching.naive import Naive
+from slackwater.processing.matching.naive import NaiveMatcher
 from slackwater.processing.matching.partition import LazyPartition, RefinedPartition
 from slackwater.processing.matching.result_limits import Labour
 from slackwater.processing.matching.select_first import SelectFirst
@@ -52,18 +52,18 @@ __all__ = [
     "Joins",
     "Labour",
     "LazyPartition",
+    "MatchRoute",
     "Matcher",
-    "Naive",
+    "MatcherShape",
+    "NaiveMatcher",
     "RefinedPartition",
     "Results",
-    "Route",
     "SelectFirst",
     "SelectHotspot",
     "SelectJoinFirst",
     "SelectJoinFirstRows",
     "SelectRouter",
     "SelectSSI",
-    "Shape",
     "Sharded",
     "band_joins",
     "change",

@@ -12,7 +12,7 @@ import numpy as np
 from slackwater.kernels.band_probes import probe_each_query, probe_groups
 from slackwater.processing.base import Floats, Integers
 from slackwater.processing.matching.band_merge import merge_join
-from slackwater.processing.matching.base import JoinSide, Shape
+from slackwater.processing.matching.base import JoinSide, MatcherShape
 from slackwater.processing.matching.hotspots import ALPHA, SCATTERED, HotspotTracker
 from slackwater.processing.matching.index_base import Found, IndexedMatcher, both, collect
 from slackwater.processing.matching.order import PackedOrder
@@ -23,7 +23,9 @@ class BandHotspot(IndexedMatcher):
 
     SHAPES: ClassVar[tuple[bool, ...]] = (True,)
 
-    def __init__(self, shape: Shape, tracker: HotspotTracker | None = None, *, steps_a_search: float = 30) -> None:
+    def __init__(
+        self, shape: MatcherShape, tracker: HotspotTracker | None = None, *, steps_a_search: float = 30
+    ) -> None:
         super().__init__(shape)
         self._steps_a_search = steps_a_search
         self.tracker = HotspotTracker(ALPHA) if tracker is None else tracker

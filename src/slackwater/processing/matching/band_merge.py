@@ -6,7 +6,7 @@ import numpy as np
 
 from slackwater.kernels.band_probes import probe_by_merging
 from slackwater.processing.base import Floats, Integers
-from slackwater.processing.matching.base import JoinSide, Shape
+from slackwater.processing.matching.base import JoinSide, MatcherShape
 from slackwater.processing.matching.index_base import Found, IndexedMatcher
 from slackwater.processing.matching.order import PackedOrder
 
@@ -16,7 +16,7 @@ class BandMerge(IndexedMatcher):
 
     SHAPES: ClassVar[tuple[bool, ...]] = (True,)
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: MatcherShape) -> None:
         super().__init__(shape)
         self._ranges = PackedOrder()
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from slackwater.kernels.band_probes import count_by_groups, probe_groups
 from slackwater.processing.base import Floats, Integers
-from slackwater.processing.matching.base import JoinRows, JoinSide, Shape, check_rows
+from slackwater.processing.matching.base import JoinRows, JoinSide, MatcherShape, check_rows
 from slackwater.processing.matching.index_base import Found, IndexedMatcher, collect
 from slackwater.processing.matching.order import PackedOrder
 from slackwater.processing.matching.partition import LazyPartition, RefinedPartition
@@ -24,7 +24,7 @@ class BandSSI(IndexedMatcher):
 
     SHAPES: ClassVar[tuple[bool, ...]] = (True,)
 
-    def __init__(self, shape: Shape, partition: LazyPartition | None = None) -> None:
+    def __init__(self, shape: MatcherShape, partition: LazyPartition | None = None) -> None:
         super().__init__(shape)
         self.partition = RefinedPartition() if partition is None else partition
         self._lefts, self._rights = PackedOrder(), PackedOrder()

@@ -1,9 +1,9 @@
 """Standing joins: which of very many joins does an arriving row have new results for.
 
 Design
-    Two tables, *left* and *right*, are joined on one number each. All queries of a matcher have one `Shape`: a *band*
-    join asks that right.join − left.join lies in [low, high], a *select-join* that the two are equal; both may ask
-    besides that attributes of the left row and of the right row lie in ranges of the query's own. Everything is in
+    Two tables, *left* and *right*, are joined on one number each. All queries of a matcher have one `MatcherShape`: a
+    *band* join asks that right.join − left.join lies in [low, high], a *select-join* that the two are equal; both may
+    ask besides that attributes of the left row and of the right row lie in ranges of the query's own. Everything is in
     columns; a query is known by its number, a row by its id.
 
     A matcher is an index: it answers which queries a row is a partner for, and it is told which rows and queries
@@ -56,7 +56,7 @@ class JoinSide(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class MatcherShape:
     """What the queries of a matcher have in common: band or equality, and how many attributes each side selects on."""
 
     band: bool
@@ -68,9 +68,9 @@ class Shape:
         return self.left if side is JoinSide.LEFT else self.right
 
 
-BAND = Shape(band=True)
+BAND = MatcherShape(band=True)
 """Band joins without selections."""
-SELECT = Shape(band=False, left=1, right=1)
+SELECT = MatcherShape(band=False, left=1, right=1)
 """Select-joins with one range on each side."""
 
 
@@ -140,7 +140,7 @@ class Matcher(Protocol):
     """One way of finding affected queries; see the module for what is promised."""
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> MatcherShape:
         """What its queries have in common."""
         ...
 
@@ -214,7 +214,7 @@ def select_joins(
     )
 
 
-def check_joins(shape: Shape, joins: Joins) -> None:
+def check_joins(shape: MatcherShape, joins: Joins) -> None:
     """Refuse queries that do not fit the shape or that nothing could satisfy."""
     count = len(joins)
     if len(np.unique(joins.numbers)) != count:
@@ -245,7 +245,7 @@ def check_joins(shape: Shape, joins: Joins) -> None:
         )
 
 
-def check_rows(shape: Shape, side: JoinSide, rows: JoinRows) -> None:
+def check_rows(shape: MatcherShape, side: JoinSide, rows: JoinRows) -> None:
     """Refuse rows that do not fit the shape or hold what is no number."""
     if rows.attributes.shape != (len(rows), shape.attributes(side)):
         raise MatchingError(

@@ -27,7 +27,7 @@ import numpy as np
 from slackwater.processing.base import Floats
 
 
-class Route(Enum):
+class MatchRoute(Enum):
     """A way to match a row."""
 
     JOIN_FIRST = "JoinFirst over queries"
@@ -54,16 +54,16 @@ class Situation:
     """k_c of each row, estimated."""
 
 
-def features(route: Route, about: Situation) -> Floats:
+def features(route: MatchRoute, about: Situation) -> Floats:
     """Rows × the terms of a route's formula."""
     joins, selected = about.joining, about.selected
     some = (joins > 0).astype(np.float64)
     across, joined = np.full(len(joins), np.log2(about.rows_across + 2)), np.log2(joins + 1)
-    if route is Route.JOIN_FIRST:
+    if route is MatchRoute.JOIN_FIRST:
         columns = [across, joins * np.sqrt(about.queries), joins * selected]
-    elif route is Route.EACH_QUERY:
+    elif route is MatchRoute.EACH_QUERY:
         columns = [across, some * about.queries, selected * joined]
-    elif route is Route.SELECT_FIRST:
+    elif route is MatchRoute.SELECT_FIRST:
         columns = [across, some * np.log2(about.queries + 1), selected * joined]
     else:
         columns = [
@@ -85,18 +85,18 @@ def fitted(terms: Floats, seconds: Floats) -> tuple[float, ...]:
     return tuple(constants.tolist())
 
 
-Constants = Mapping[Route, tuple[float, ...]]
+Constants = Mapping[MatchRoute, tuple[float, ...]]
 
 USUAL: Constants = {
-    Route.JOIN_FIRST: (4.0e-8, 1.0e-9, 2.0e-10),
-    Route.EACH_QUERY: (4.0e-8, 2.0e-9, 5.0e-8),
-    Route.SELECT_FIRST: (4.0e-8, 1.0e-8, 5.0e-8),
-    Route.HOTSPOT: (4.0e-8, 4.0e-7, 0.0, 1.0e-8, 5.0e-8, 0.0),
+    MatchRoute.JOIN_FIRST: (4.0e-8, 1.0e-9, 2.0e-10),
+    MatchRoute.EACH_QUERY: (4.0e-8, 2.0e-9, 5.0e-8),
+    MatchRoute.SELECT_FIRST: (4.0e-8, 1.0e-8, 5.0e-8),
+    MatchRoute.HOTSPOT: (4.0e-8, 4.0e-7, 0.0, 1.0e-8, 5.0e-8, 0.0),
 }
 """Until a machine has been measured."""
 
 
-def estimated(route: Route, about: Situation, constants: Constants) -> Floats:
+def estimated(route: MatchRoute, about: Situation, constants: Constants) -> Floats:
     """Seconds for each row."""
     seconds: Floats = features(route, about) @ np.array(constants[route])
     return seconds

@@ -68,7 +68,7 @@ class LineFunction:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ranges:
+class ProbedRanges:
     """Closed ranges, and the piece of the line in which they will be asked for, each point as likely as the next."""
 
     low: Floats
@@ -77,13 +77,13 @@ class Ranges:
     most: float
 
 
-def held_by(ranges: Ranges, at: Floats) -> Integers:
+def held_by(ranges: ProbedRanges, at: Floats) -> Integers:
     """How many of the ranges hold each point, exactly."""
     begun = np.searchsorted(np.sort(ranges.low), at, side="right")
     return begun - np.searchsorted(np.sort(ranges.high), at, side="left")
 
 
-def equal_width(ranges: Ranges, buckets: int) -> StepFunction:
+def equal_width(ranges: ProbedRanges, buckets: int) -> StepFunction:
     """The mean of f over each of so many equal pieces."""
     exact = _steps(ranges.low, ranges.high)
     edges = np.linspace(ranges.least, ranges.most, buckets + 1)
@@ -92,7 +92,7 @@ def equal_width(ranges: Ranges, buckets: int) -> StepFunction:
     return StepFunction(edges[:-1], np.bincount(bucket, exact(starts) * widths, buckets) / np.diff(edges))
 
 
-def optimal(ranges: Ranges, buckets: int, *, steps: int = 4000) -> StepFunction:
+def optimal(ranges: ProbedRanges, buckets: int, *, steps: int = 4000) -> StepFunction:
     """The least mean squared relative error with so many buckets, of f brought down to so many steps."""
     exact = _steps(ranges.low, ranges.high)
     starts, widths = _pieces(exact.starts, ranges)
@@ -103,7 +103,7 @@ def optimal(ranges: Ranges, buckets: int, *, steps: int = 4000) -> StepFunction:
     return _fitted(exact, cuts, ranges)[0]
 
 
-def ssi_histogram(ranges: Ranges, buckets: int) -> StepFunction:
+def ssi_histogram(ranges: ProbedRanges, buckets: int) -> StepFunction:
     """Buckets for the halves of stabbing groups, at most so many altogether."""
     exact, cuts = _proposed(ranges, PROPOSED * buckets)
     fine, weights = _fitted(exact, cuts, ranges)
@@ -111,7 +111,7 @@ def ssi_histogram(ranges: Ranges, buckets: int) -> StepFunction:
     return _fitted(exact, fine.starts[bucket_starts(choice, len(choice) - 1)], ranges)[0]
 
 
-def ssi_lines(ranges: Ranges, buckets: int) -> LineFunction:
+def ssi_lines(ranges: ProbedRanges, buckets: int) -> LineFunction:
     """Lines between places that the halves of stabbing groups propose, at most so many altogether.
 
     Places are chosen as if lines were chords of f, and then get the values of the least error. Where f comes from
@@ -134,7 +134,7 @@ def ssi_lines(ranges: Ranges, buckets: int) -> LineFunction:
     return LineFunction(places[chosen], _least_squares(np.diff(at[chosen]), parts))
 
 
-def _proposed(ranges: Ranges, proposed: int) -> tuple[StepFunction, Floats]:
+def _proposed(ranges: ProbedRanges, proposed: int) -> tuple[StepFunction, Floats]:
     """f itself, and cuts that the halves of its stabbing groups propose, about so many."""
     by = np.argsort(ranges.low, kind="stable")
     low, high = ranges.low[by], ranges.high[by]
@@ -165,7 +165,7 @@ def _proposed(ranges: Ranges, proposed: int) -> tuple[StepFunction, Floats]:
     return exact, np.concatenate([np.zeros(0), *cuts])
 
 
-def _integrals(exact: StepFunction, places: Floats, ranges: Ranges) -> Floats:
+def _integrals(exact: StepFunction, places: Floats, ranges: ProbedRanges) -> Floats:
     """What `chord_errors` asks for, between each of these places and the next; the whole line is 1 long."""
     span = ranges.most - ranges.least
     starts, widths = _pieces(np.concatenate((places, exact.starts)), ranges)
@@ -209,7 +209,7 @@ def _steps(low: Floats, high: Floats) -> StepFunction:
     return StepFunction(starts, np.cumsum(np.bincount(inverse, change, len(starts))))
 
 
-def _pieces(cuts: Floats, ranges: Ranges) -> tuple[Floats, Floats]:
+def _pieces(cuts: Floats, ranges: ProbedRanges) -> tuple[Floats, Floats]:
     """The pieces of the line between these cuts: where each begins and how wide it is."""
     inside = cuts[(cuts > ranges.least) & (cuts < ranges.most)]
     starts = np.concatenate(([ranges.least], np.unique(inside)))
@@ -247,7 +247,7 @@ def _shared(costs: list[Floats], buckets: int) -> list[int]:
     return given
 
 
-def _fitted(exact: StepFunction, cuts: Floats, ranges: Ranges) -> tuple[StepFunction, Floats]:
+def _fitted(exact: StepFunction, cuts: Floats, ranges: ProbedRanges) -> tuple[StepFunction, Floats]:
     """The pieces between cuts, each with the value of the least mean squared relative error for f, and its weight."""
     starts, widths = _pieces(np.concatenate((cuts, exact.starts)), ranges)
     values = exact(starts)

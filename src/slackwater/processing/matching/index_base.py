@@ -23,8 +23,8 @@ from slackwater.processing.matching.base import (
     JoinRows,
     Joins,
     JoinSide,
+    MatcherShape,
     Results,
-    Shape,
     check_joins,
     check_rows,
 )
@@ -42,7 +42,7 @@ class IndexedMatcher(ABC):
     SHAPES: ClassVar[tuple[bool, ...]] = (True, False)
     """The shapes it is for: band, select-join, or both."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: MatcherShape) -> None:
         self._shape = shape
         least = 0 if shape.band else 1
         self._widths = (max(shape.left, least), max(shape.right, least))
@@ -51,7 +51,7 @@ class IndexedMatcher(ABC):
         self._certain = shape.left + shape.right == 0 if shape.band else max(shape.left, shape.right) <= 1
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> MatcherShape:
         """What its queries have in common."""
         return self._shape
 

@@ -2,7 +2,7 @@
 
 >>> import numpy as np
 >>> from slackwater.processing.matching.base import BAND, JoinRows, JoinSide, band_joins
->>> naive = Naive(BAND)
+>>> naive = NaiveMatcher(BAND)
 >>> naive.add(band_joins(np.array([1, 2]), np.array([-3.0, 10.0]), np.array([5.0, 20.0])))
 >>> naive.insert(JoinSide.RIGHT, JoinRows(np.array([7, 8]), np.array([102.0, 104.0]), np.zeros((2, 0))))
 >>> unit = JoinRows(np.array([1]), np.array([100.0]), np.zeros((1, 0)))
@@ -23,8 +23,8 @@ from slackwater.processing.matching.base import (
     JoinRows,
     Joins,
     JoinSide,
+    MatcherShape,
     Results,
-    Shape,
     check_joins,
     check_rows,
 )
@@ -33,16 +33,16 @@ Range = tuple[float, float]
 Row = tuple[float, tuple[float, ...]]
 
 
-class Naive:
+class NaiveMatcher:
     """Dictionaries and loops."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: MatcherShape) -> None:
         self._shape = shape
         self._queries: dict[int, tuple[Range, list[Range], list[Range]]] = {}
         self._rows: tuple[dict[int, Row], dict[int, Row]] = ({}, {})
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> MatcherShape:
         """What its queries have in common."""
         return self._shape
 

@@ -5,7 +5,7 @@ from typing import ClassVar
 import numpy as np
 
 from slackwater.processing.base import Floats, Integers
-from slackwater.processing.matching.base import JoinSide, Shape
+from slackwater.processing.matching.base import JoinSide, MatcherShape
 from slackwater.processing.matching.group_sides import StabbedRectangles
 from slackwater.processing.matching.hotspots import ALPHA, SCATTERED, HotspotTracker
 from slackwater.processing.matching.index_base import Found, IndexedMatcher, both
@@ -17,7 +17,7 @@ class SelectHotspot(IndexedMatcher):
 
     SHAPES: ClassVar[tuple[bool, ...]] = (False,)
 
-    def __init__(self, shape: Shape, alpha: float = ALPHA) -> None:
+    def __init__(self, shape: MatcherShape, alpha: float = ALPHA) -> None:
         super().__init__(shape)
         self.trackers = (HotspotTracker(alpha), HotspotTracker(alpha))
         """For rows of the left side, of the ranges on the right; and the other way round."""

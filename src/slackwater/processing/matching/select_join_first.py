@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from slackwater.processing.base import Floats, Integers
-from slackwater.processing.matching.base import JoinSide, Shape
+from slackwater.processing.matching.base import JoinSide, MatcherShape
 from slackwater.processing.matching.index_base import Found, IndexedMatcher
 from slackwater.processing.matching.rectangles import ALL, Rectangles
 from slackwater.processing.matching.select_routes import Stamps, each_query, join_first
@@ -20,7 +20,7 @@ class SelectJoinFirst(IndexedMatcher):
 
     SHAPES: ClassVar[tuple[bool, ...]] = (False,)
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: MatcherShape) -> None:
         super().__init__(shape)
         self._all = (Rectangles(self._queries, 0), Rectangles(self._queries, 1))
         self._stamps = Stamps(self._queries)

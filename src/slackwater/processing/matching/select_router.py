@@ -17,9 +17,9 @@ import numpy as np
 from slackwater.kernels.partners import count_joining
 from slackwater.kernels.sorted_blocks import Packed
 from slackwater.processing.base import Floats, Integers
-from slackwater.processing.matching.base import JoinRows, JoinSide, Shape, check_rows
-from slackwater.processing.matching.costs import USUAL, Constants, Route, Situation, estimated, features, fitted
-from slackwater.processing.matching.histogram import Ranges, StepFunction, equal_width
+from slackwater.processing.matching.base import JoinRows, JoinSide, MatcherShape, check_rows
+from slackwater.processing.matching.costs import USUAL, Constants, MatchRoute, Situation, estimated, features, fitted
+from slackwater.processing.matching.histogram import ProbedRanges, StepFunction, equal_width
 from slackwater.processing.matching.hotspots import ALPHA
 from slackwater.processing.matching.index_base import Found
 from slackwater.processing.matching.rectangles import ALL, Rectangles
@@ -45,10 +45,10 @@ class SelectRouter(SelectHotspot):
 
     SHAPES: ClassVar[tuple[bool, ...]] = (False,)
 
-    def __init__(self, shape: Shape, alpha: float = ALPHA, constants: Constants = USUAL) -> None:
+    def __init__(self, shape: MatcherShape, alpha: float = ALPHA, constants: Constants = USUAL) -> None:
         super().__init__(shape, alpha)
         self.constants = dict(constants)
-        self.routed = dict.fromkeys(Route, 0)
+        self.routed = dict.fromkeys(MatchRoute, 0)
         """How many rows went which way so far."""
         self._all = (Rectangles(self._queries, 0), Rectangles(self._queries, 1))
         self._counts: list[tuple[StepFunction, StepFunction] | None] = [None, None]
@@ -56,7 +56,7 @@ class SelectRouter(SelectHotspot):
         self._stamps = Stamps(self._queries)
 
     @property
-    def shares(self) -> dict[Route, float]:
+    def shares(self) -> dict[MatchRoute, float]:
         """The share of the rows that went each way."""
         total = max(sum(self.routed.values()), 1)
         return {route: count / total for route, count in self.routed.items()}
@@ -68,7 +68,7 @@ class SelectRouter(SelectHotspot):
         about = self._situation(side, rows.join, attributes)
         kinds = _cell(about.joining, cells) * cells + _cell(about.selected, cells)
 
-        def timed(route: Route, by: Integers) -> float:
+        def timed(route: MatchRoute, by: Integers) -> float:
             least = np.inf
             for _ in range(3):
                 started = clock()
@@ -78,7 +78,7 @@ class SelectRouter(SelectHotspot):
                     break
             return least
 
-        for route in Route:
+        for route in MatchRoute:
             terms, seconds = list[Floats](), list[float]()
             call = timed(route, np.zeros(0, np.int64))
             for kind in np.unique(kinds).tolist():
@@ -93,11 +93,11 @@ class SelectRouter(SelectHotspot):
             if seconds:
                 self.constants[route] = fitted(np.array(terms), np.array(seconds))
 
-    def routes(self, side: JoinSide, rows: JoinRows) -> list[Route]:
+    def routes(self, side: JoinSide, rows: JoinRows) -> list[MatchRoute]:
         """The route that each row would take."""
         check_rows(self._shape, side, rows)
         places = self._places(side, rows.join, self._attributes(side, rows))
-        routes = tuple(Route)
+        routes = tuple(MatchRoute)
         return [routes[place] for place in places.tolist()]
 
     def _added(self, slots: Integers) -> None:
@@ -123,7 +123,7 @@ class SelectRouter(SelectHotspot):
         offsets, lengths = np.zeros(len(join), np.int64), np.zeros(len(join), np.int64)
         written, parts = 0, list[Integers]()
         along = np.argsort(attributes[:, 0])
-        for place, route in enumerate(Route):
+        for place, route in enumerate(MatchRoute):
             by = along[places[along] == place]
             if len(by):
                 found = self._go(route, side, join, attributes, by, partners)
@@ -134,14 +134,14 @@ class SelectRouter(SelectHotspot):
         return offsets, lengths, parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0, np.int64), *parts])
 
     def _go(
-        self, route: Route, side: JoinSide, join: Floats, attributes: Floats, by: Integers, partners: Packed
+        self, route: MatchRoute, side: JoinSide, join: Floats, attributes: Floats, by: Integers, partners: Packed
     ) -> Found:
         queries, across = self._queries, side.other
-        if route is Route.JOIN_FIRST:
+        if route is MatchRoute.JOIN_FIRST:
             return join_first(partners, join, attributes, by, self._all[side], ALL, self._stamps)
-        if route is Route.EACH_QUERY:
+        if route is MatchRoute.EACH_QUERY:
             return each_query(partners, join, attributes, by, queries, across)
-        if route is Route.SELECT_FIRST:
+        if route is MatchRoute.SELECT_FIRST:
             return select_first(partners, join, attributes, by, self._all[side], ALL, queries, across)
         return self._by_hotspots(side, join, attributes, by)
 
@@ -155,7 +155,7 @@ class SelectRouter(SelectHotspot):
         return self._choose(self._situation(side, join, attributes))
 
     def _costs(self, about: Situation) -> Floats:
-        return np.stack([estimated(route, about, self.constants) for route in Route])
+        return np.stack([estimated(route, about, self.constants) for route in MatchRoute])
 
     def _choose(self, about: Situation) -> Integers:
         costs = self._costs(about)
@@ -205,7 +205,7 @@ class SelectRouter(SelectHotspot):
         least, most = np.clip((ends.min(), ends.max()), -_LARGEST, _LARGEST).tolist()
         narrow = 2 * BUCKETS * float(np.spacing(max(abs(least), abs(most))))
         most = most if most - least > narrow else least + max(1.0, narrow)
-        return equal_width(Ranges(np.clip(low, least, most), np.clip(high, least, most), least, most), BUCKETS)
+        return equal_width(ProbedRanges(np.clip(low, least, most), np.clip(high, least, most), least, most), BUCKETS)
 
     def _check(self) -> None:
         super()._check()

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from slackwater.processing.base import Floats, Integers
-from slackwater.processing.matching.base import JoinSide, Shape
+from slackwater.processing.matching.base import JoinSide, MatcherShape
 from slackwater.processing.matching.group_sides import StabbedRectangles
 from slackwater.processing.matching.index_base import Found, IndexedMatcher
 from slackwater.processing.matching.partition import LazyPartition, RefinedPartition
@@ -21,7 +21,7 @@ class SelectSSI(IndexedMatcher):
 
     SHAPES: ClassVar[tuple[bool, ...]] = (False,)
 
-    def __init__(self, shape: Shape, partitions: tuple[LazyPartition, LazyPartition] | None = None) -> None:
+    def __init__(self, shape: MatcherShape, partitions: tuple[LazyPartition, LazyPartition] | None = None) -> None:
         super().__init__(shape)
         self.partitions = (RefinedPartition(), RefinedPartition()) if partitions is None else partitions
         """For rows of the left side, of the ranges on the right; and the other way round."""

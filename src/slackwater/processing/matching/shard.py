@@ -34,13 +34,13 @@ from slackwater.processing.matching.base import (
     Joins,
     JoinSide,
     Matcher,
+    MatcherShape,
     Results,
-    Shape,
     check_joins,
     check_rows,
 )
 from slackwater.processing.matching.select_ssi import SelectSSI
-from slackwater.processing.matching.tables import RowTable, Slots
+from slackwater.processing.matching.tables import RowTable, SlotTable
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,18 +93,20 @@ class Sharded:
 
     SHAPES: ClassVar[tuple[bool, ...]] = (True, False)
 
-    def __init__(self, shape: Shape, cuts: Cuts | None = None, make: Callable[[Shape], Matcher] | None = None) -> None:
+    def __init__(
+        self, shape: MatcherShape, cuts: Cuts | None = None, make: Callable[[MatcherShape], Matcher] | None = None
+    ) -> None:
         self._shape = shape
         self.cuts = Cuts(np.array([0.0])) if cuts is None else cuts
         kind = (BandSSI if shape.band else SelectSSI) if make is None else make
         self.parts: list[Matcher] = [kind(shape) for _ in range(self.cuts.shards)]
         self._tables = (RowTable(shape.left), RowTable(shape.right))
-        self._numbers = Slots("query")
+        self._numbers = SlotTable("query")
         self._least, self._most = 0.0, 0.0
         """The margin: no query allows a difference below or above."""
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> MatcherShape:
         """What its queries have in common."""
         return self._shape
 

@@ -7,10 +7,10 @@ from slackwater.kernels.id_table import look_up, put, take_out
 from slackwater.processing.base import Floats, Integers
 
 
-class Slots:
+class SlotTable:
     """Which slot a number has; slots that are given back are given out again.
 
-    >>> slots = Slots("query")
+    >>> slots = SlotTable("query")
     >>> slots.give(np.array([70, -5])).tolist(), slots.find(np.array([-5])).tolist()
     ([0, 1], [1])
     >>> slots.take(np.array([70])).tolist(), slots.give(np.array([8, 9])).tolist()
@@ -107,7 +107,7 @@ class RowTable:
     """The rows of one side."""
 
     def __init__(self, attributes: int) -> None:
-        self.slots = Slots("row")
+        self.slots = SlotTable("row")
         self.ids = np.zeros(0, np.int64)
         self.join = np.zeros(0)
         self.attributes = np.zeros((0, attributes))
@@ -126,7 +126,7 @@ class QueryTable:
     """The standing joins: the band, and the ranges of the attributes of both sides, as low and high."""
 
     def __init__(self, left: int, right: int) -> None:
-        self.slots = Slots("query")
+        self.slots = SlotTable("query")
         self.numbers = np.zeros(0, np.int64)
         self.low, self.high = np.zeros(0), np.zeros(0)
         self.lows = (np.zeros((0, left)), np.zeros((0, right)))

@@ -18,7 +18,7 @@ import numpy as np
 from slackwater.core.region import Region
 from slackwater.core.schema import TableSchema
 from slackwater.processing.base import Integers
-from slackwater.processing.regions.part import Part
+from slackwater.processing.regions.part import RegionPart
 from slackwater.processing.regions.sheet import Sheet
 
 
@@ -27,7 +27,7 @@ class RegionIndex:
 
     def __init__(self) -> None:
         self._waiting: dict[int, Region] = {}
-        self._parts: list[Part] = []
+        self._parts: list[RegionPart] = []
 
     def __len__(self) -> int:
         return len(self._waiting) + sum(len(part.regions) for part in self._parts)
@@ -60,5 +60,5 @@ class RegionIndex:
         regions = self._waiting
         while self._parts and len(self._parts[-1].regions) < 2 * len(regions):
             regions.update(self._parts.pop().regions)
-        self._parts.append(Part(sorted(regions.items(), key=lambda one: one[0]), table))
+        self._parts.append(RegionPart(sorted(regions.items(), key=lambda one: one[0]), table))
         self._waiting = {}

@@ -65,7 +65,7 @@ class Coding:
         return low, high
 
 
-class Part:
+class RegionPart:
     """The regions of some queries, each known by its place."""
 
     def __init__(self, regions: Sequence[tuple[int, Region]], table: TableSchema) -> None:
@@ -210,6 +210,6 @@ def inside(region: Region, table: TableSchema, rows: pa.RecordBatch) -> Flags:
     if region.boxes and not any(box.sides for box in region):
         flags[:] = True
     elif region.boxes:
-        found, _ = Part([(0, region)], table).match(Sheet(rows, np.ones(rows.num_rows, np.bool_)))
+        found, _ = RegionPart([(0, region)], table).match(Sheet(rows, np.ones(rows.num_rows, np.bool_)))
         flags[found] = True
     return flags

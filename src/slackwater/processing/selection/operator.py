@@ -34,7 +34,7 @@ from slackwater.processing.regions import RegionIndex, Sheet, inside
 
 
 @dataclass(slots=True)
-class _Kept:
+class _TableSelections:
     """The selections of one table: where each stands, and by place its number, columns and last change."""
 
     index: RegionIndex = field(default_factory=RegionIndex)
@@ -70,7 +70,7 @@ class Selections(TableOperator):
     name = "Selections"
 
     def __init__(self) -> None:
-        self._tables: dict[str, _Kept] = {}
+        self._tables: dict[str, _TableSelections] = {}
         self._queries: dict[int, tuple[Selection, int]] = {}
 
     def accepts(self, query: StandingQuery) -> bool:
@@ -156,7 +156,7 @@ class Selections(TableOperator):
     def _keep(self, number: int, query: Selection, columns: list[int], changed: Position) -> None:
         kept = self._tables.get(query.table)
         if kept is None:
-            kept = self._tables[query.table] = _Kept()
+            kept = self._tables[query.table] = _TableSelections()
         place = kept.place()
         kept.index.add(place, query.region)
         kept.numbers[place], kept.changed[place] = number, changed

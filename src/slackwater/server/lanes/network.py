@@ -15,9 +15,9 @@ from slackwater.dissemination.messages import Fact, Snapshot, Subscribed, WireRo
 from slackwater.server.lanes.base import Lane
 from slackwater.server.planners.network.base import LivePlan
 from slackwater.server.session_host import Sessions
-from slackwater.sessions.query_registry import Kept
+from slackwater.sessions.query_registry import RegisteredQuery
 from slackwater.sessions.state import ServerState
-from slackwater.sessions.subscriptions import Subscriptions
+from slackwater.sessions.subscriptions import SubscriptionRegistry
 
 PlanRows: TypeAlias = list[tuple[WireRow, WireRow]]
 """The parts of a plan, each with its key."""
@@ -38,12 +38,12 @@ def plan_rows(plan: LivePlan | None, nodes_of: Callable[[str], tuple[str, ...]])
     return rows
 
 
-class PlanSubscriptions(Subscriptions):
+class PlanSubscriptions(SubscriptionRegistry):
     """Subscriptions to plans; `rows` says what the plan of a query is now."""
 
     rows: Callable[[int], PlanRows]
 
-    def subscribed(self, ref: int, kept: Kept, was: int | None = None) -> Fact:
+    def subscribed(self, ref: int, kept: RegisteredQuery, was: int | None = None) -> Fact:
         """A plan has columns, and the bound of the sum; it is always sent whole."""
         bound = kept.query.bound
         return Subscribed(ref, kept.number, kept.epoch, COLUMNS, TYPES, KEY, bound.within, bound.fidelity)

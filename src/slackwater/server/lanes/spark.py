@@ -21,7 +21,7 @@ from slackwater.server.lanes.views import ReplicaView, Routing
 from slackwater.server.session_host import Sessions
 from slackwater.sessions.engine import count_queries, events_of
 from slackwater.sessions.events import Append, Applied, Doubted, QueryRegistered, Tick
-from slackwater.sessions.rules import Rules
+from slackwater.sessions.rules import SessionRules
 from slackwater.sessions.state import ServerState
 
 _report = logging.getLogger("slackwater.server")
@@ -45,7 +45,7 @@ class SparkLane(Lane):
         folder: Path,
         name: str,
         generation: int,
-        rules: Rules,
+        rules: SessionRules,
         routing: Routing,
         append: Callable[[Append], None],
         reached: Callable[[], int],

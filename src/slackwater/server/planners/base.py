@@ -15,7 +15,7 @@ from slackwater.server.upstreams import PlannedFigures
 from slackwater.sql.explain_tree import ExplainTree
 
 
-class Planner(ABC):
+class NodePlanner(ABC):
     """One planner; see the module for what is promised."""
 
     def start(self) -> None:  # noqa: B027 (most have nothing to take up)

@@ -26,9 +26,9 @@ from slackwater.planning.push_pull.region_map import RegionMap
 from slackwater.processing.base import Changes
 from slackwater.processing.regions import inside
 from slackwater.server.group_commit import Target
-from slackwater.server.planners.base import Planner
+from slackwater.server.planners.base import NodePlanner
 from slackwater.sessions.cache_queries import Questions, relabelled
-from slackwater.sessions.query_registry import Kept
+from slackwater.sessions.query_registry import RegisteredQuery
 from slackwater.sessions.wire import projected
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class LabellingRules:
     """Windows that labels are expected to last: a fill has to pay within that time."""
 
 
-class Labelling(Planner):
+class LabelPlanner(NodePlanner):
     """The planner of one node."""
 
     def __init__(self, node: "Node", rules: LabellingRules) -> None:
@@ -102,7 +102,7 @@ class Labelling(Planner):
                     _report.exception("labels of %s could not be made; what it was asked is forgotten", kept.text)
                     self._questions.forget(kept)
 
-    async def _look(self, kept: Kept, query: CacheQuery) -> None:
+    async def _look(self, kept: RegisteredQuery, query: CacheQuery) -> None:
         asked = self._questions.asked.get(kept.number)
         if not self._node.writable or kept.since is None:
             return
@@ -130,7 +130,7 @@ class Labelling(Planner):
         if pushed is not None and self._node.sessions.state.subscriptions.queries.get(kept.number) is kept:
             await self._append(relabelled(kept, pushed))
 
-    def window(self, kept: Kept) -> Window:
+    def window(self, kept: RegisteredQuery) -> Window:
         """What a cache was asked, and what changed in its table, lately."""
         questions = self.asked(kept)
         columns = attributes(questions)
@@ -146,7 +146,7 @@ class Labelling(Planner):
                 changed.append(Changed(place, was))
         return Window(questions, tuple(changed))
 
-    def asked(self, kept: Kept) -> tuple[Asked, ...]:
+    def asked(self, kept: RegisteredQuery) -> tuple[Asked, ...]:
         """What a cache was asked lately, every region once."""
         asked = self._questions.asked.get(kept.number)
         times: dict[Region, int] = {}
@@ -182,11 +182,11 @@ class Labelling(Planner):
 
     # What can be told about it.
 
-    def caches(self) -> list[tuple[Kept, CacheQuery]]:
+    def caches(self) -> list[tuple[RegisteredQuery, CacheQuery]]:
         """Every cache, in order of their numbers."""
         return sorted(self._questions.caches(), key=lambda one: one[0].number)
 
-    def map(self, kept: Kept, cache: CacheQuery) -> RegionMap:
+    def map(self, kept: RegisteredQuery, cache: CacheQuery) -> RegionMap:
         """The regions that are pushed to one cache."""
         questions = self.asked(kept)
         pushed = cache.pushed

@@ -5,20 +5,20 @@ from typing import TYPE_CHECKING
 
 from slackwater.core.hosts import HostKind
 from slackwater.server.lanes.network import NetworkLane
-from slackwater.server.planners.base import Planner
-from slackwater.server.planners.labels import Labelling
+from slackwater.server.planners.base import NodePlanner
+from slackwater.server.planners.labels import LabelPlanner
 from slackwater.server.planners.network.service import NetworkPlanner
 
 if TYPE_CHECKING:
     from slackwater.server.node import Node
 
 
-def label_planner(node: "Node") -> Planner:
+def label_planner(node: "Node") -> NodePlanner:
     """Which rows are pushed to clients' caches."""
-    return Labelling(node, node.settings.labelling)
+    return LabelPlanner(node, node.settings.labelling)
 
 
-def network_planner(node: "Node") -> Planner | None:
+def network_planner(node: "Node") -> NodePlanner | None:
     """Which aggregators keep which parts of sums."""
     lane = node.lanes.get(HostKind.NETWORK)
     if node.settings.network is None or not isinstance(lane, NetworkLane):
@@ -26,4 +26,4 @@ def network_planner(node: "Node") -> Planner | None:
     return NetworkPlanner(node.settings.network, node, node.engine, node.routing, lane, node.append, node.beside)
 
 
-PLANNERS: list[Callable[["Node"], Planner | None]] = [label_planner, network_planner]
+PLANNERS: list[Callable[["Node"], NodePlanner | None]] = [label_planner, network_planner]

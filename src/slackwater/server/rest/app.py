@@ -22,7 +22,7 @@ from slackwater.server.live import Live
 from slackwater.server.node import Node
 from slackwater.server.rest.errors import answer, problem
 from slackwater.server.rest.openapi import document
-from slackwater.server.rest.operation import JSON, Call, Operation, Service, wrong
+from slackwater.server.rest.operation import JSON, Call, RestOperation, Service, wrong
 from slackwater.server.rest.routes import OPERATIONS
 
 _report = logging.getLogger("slackwater.server")
@@ -82,7 +82,7 @@ def _together(path: str, routes: list[Route]) -> Route:
     return Route(path, dispatch, methods=sorted(by_method))
 
 
-def _endpoint(operation: Operation, service: Service) -> Callable[[Request], object]:
+def _endpoint(operation: RestOperation, service: Service) -> Callable[[Request], object]:
     known = {parameter.name for parameter in operation.parameters if not parameter.in_path}
 
     async def endpoint(request: Request) -> Response:

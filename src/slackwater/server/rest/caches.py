@@ -11,21 +11,21 @@ from starlette.responses import Response
 from slackwater.core.errors import PlanningError, SlackwaterError
 from slackwater.core.labels import read_labels
 from slackwater.planning.push_pull.region_map import RegionMap
-from slackwater.server.planners.labels import Labelling
+from slackwater.server.planners.labels import LabelPlanner
 from slackwater.server.rest.operation import (
     JSON,
     JSON_LINES,
     SVG,
     Call,
-    Operation,
     Parameter,
+    RestOperation,
     answered,
     missing,
     unsupported,
     wrong,
 )
 from slackwater.server.store import Scope
-from slackwater.sessions.query_registry import Kept
+from slackwater.sessions.query_registry import RegisteredQuery
 
 CACHE = Parameter("cache", "Its number.", {"type": "integer", "minimum": 0, "maximum": 2**62}, in_path=True)
 
@@ -67,8 +67,8 @@ class LabelsTaken(msgspec.Struct, frozen=True):
     position: int
 
 
-def _labelling(call: Call) -> Labelling:
-    planner = call.node.planner(Labelling)
+def _labelling(call: Call) -> LabelPlanner:
+    planner = call.node.planner(LabelPlanner)
     assert planner is not None, "every node labels caches"
     return planner
 
@@ -107,7 +107,7 @@ async def take_labels(call: Call) -> Response:
     return answered(LabelsTaken(taken, passed, int(position)))
 
 
-def _shown(call: Call, kept: Kept, limit: int, drawn: RegionMap) -> CacheAnswer:
+def _shown(call: Call, kept: RegisteredQuery, limit: int, drawn: RegionMap) -> CacheAnswer:
     plain = drawn.plain()
     asked = call.node.sessions.state.questions.asked.get(kept.number)
     return CacheAnswer(
@@ -128,7 +128,7 @@ def _shown(call: Call, kept: Kept, limit: int, drawn: RegionMap) -> CacheAnswer:
 
 
 OPERATIONS = (
-    Operation(
+    RestOperation(
         "GET",
         "/v1/caches",
         "listCaches",
@@ -137,7 +137,7 @@ OPERATIONS = (
         Scope.READ,
         {200: {JSON: CachesAnswer}},
     ),
-    Operation(
+    RestOperation(
         "GET",
         "/v1/caches/{cache}/map",
         "drawCache",
@@ -148,7 +148,7 @@ OPERATIONS = (
         parameters=(CACHE,),
         fails=frozenset({HTTPStatus.NOT_FOUND}),
     ),
-    Operation(
+    RestOperation(
         "POST",
         "/v1/caches/labels",
         "takeLabels",

@@ -32,7 +32,7 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     column: int | None = None
 
 
-class Refusal(SlackwaterError):
+class RequestRefused(SlackwaterError):
     """A request that is refused with this status."""
 
     def __init__(self, status: HTTPStatus, code: str, message: str, headers: Headers | None = None) -> None:
@@ -59,7 +59,7 @@ _STATUS: tuple[tuple[type[SlackwaterError], HTTPStatus, str], ...] = (
 
 def answer(error: SlackwaterError) -> Response:
     """An error as a response."""
-    if isinstance(error, Refusal):
+    if isinstance(error, RequestRefused):
         return problem(error.status, error.code, str(error), headers=error.headers)
     for kind, status, code in _STATUS:
         if isinstance(error, kind):

@@ -6,8 +6,8 @@ from pathlib import Path
 from starlette.responses import Response
 
 from slackwater.server.rest.bodies import Health, Metrics, Ready, Upstreams
-from slackwater.server.rest.errors import Refusal
-from slackwater.server.rest.operation import JSON, Call, Operation, Parameter, answered, wrong
+from slackwater.server.rest.errors import RequestRefused
+from slackwater.server.rest.operation import JSON, Call, Parameter, RestOperation, answered, wrong
 from slackwater.server.store import Scope
 from slackwater.server.upstreams import Offers
 
@@ -24,7 +24,9 @@ async def ready(call: Call) -> Response:
     """Whether it can do its work."""
     node = call.node
     if not node.ready:
-        raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "not_ready", "the node is not running", {"retry-after": "1"})
+        raise RequestRefused(
+            HTTPStatus.SERVICE_UNAVAILABLE, "not_ready", "the node is not running", {"retry-after": "1"}
+        )
     return answered(Ready("ready", node.settings.name, node.generation, node.engine.position))
 
 
@@ -78,10 +80,10 @@ def _resident() -> int:
 
 
 OPERATIONS = (
-    Operation("GET", "/v1/health", "health", "Whether the process answers.", health, None, {200: {JSON: Health}}),
-    Operation("GET", "/v1/ready", "ready", "Whether it can do its work.", ready, None, {200: {JSON: Ready}}),
-    Operation("GET", "/v1/metrics", "metrics", "Counters and rates.", metrics, Scope.READ, {200: {JSON: Metrics}}),
-    Operation(
+    RestOperation("GET", "/v1/health", "health", "Whether the process answers.", health, None, {200: {JSON: Health}}),
+    RestOperation("GET", "/v1/ready", "ready", "Whether it can do its work.", ready, None, {200: {JSON: Ready}}),
+    RestOperation("GET", "/v1/metrics", "metrics", "Counters and rates.", metrics, Scope.READ, {200: {JSON: Metrics}}),
+    RestOperation(
         "GET",
         "/v1/upstreams",
         "upstreams",
@@ -90,7 +92,7 @@ OPERATIONS = (
         Scope.READ,
         {200: {JSON: Upstreams}},
     ),
-    Operation(
+    RestOperation(
         "GET",
         "/v1/offers",
         "offers",

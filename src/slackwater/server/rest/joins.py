@@ -9,7 +9,7 @@ from slackwater.kinds.join.schema import called, column_of
 from slackwater.processing.joined import Family, Moment, joins_of
 from slackwater.processing.matching import JoinSide
 from slackwater.server.rest.bodies import Hotspot, JoinFamilies, JoinFamily, JoinMoment, Route
-from slackwater.server.rest.operation import JSON, Call, Operation, Parameter, answered
+from slackwater.server.rest.operation import JSON, Call, Parameter, RestOperation, answered
 from slackwater.server.store import Scope
 
 _MOST_FAMILIES = 100
@@ -50,7 +50,7 @@ def _moment(one: Moment) -> JoinMoment:
 
 
 OPERATIONS = (
-    Operation(
+    RestOperation(
         "GET",
         "/v1/joins",
         "listJoins",

@@ -9,7 +9,7 @@ import msgspec
 
 from slackwater import __version__
 from slackwater.server.rest.errors import Problem
-from slackwater.server.rest.operation import ARROW, JSON, JSON_LINES, SVG, Operation
+from slackwater.server.rest.operation import ARROW, JSON, JSON_LINES, SVG, RestOperation
 
 _REFERENCE = "#/components/schemas/{name}"
 _BEARER = "bearer"
@@ -19,7 +19,7 @@ _LIVE = (
 )
 
 
-def document(operations: Sequence[Operation]) -> dict[str, Any]:
+def document(operations: Sequence[RestOperation]) -> dict[str, Any]:
     """The OpenAPI document."""
     kinds = _kinds(operations)
     schemas, components = msgspec.json.schema_components(kinds, ref_template=_REFERENCE)
@@ -38,7 +38,7 @@ def document(operations: Sequence[Operation]) -> dict[str, Any]:
     }
 
 
-def _kinds(operations: Sequence[Operation]) -> list[Any]:
+def _kinds(operations: Sequence[RestOperation]) -> list[Any]:
     """Every type that stands in a body."""
     found: dict[Any, None] = {Problem: None}
     for operation in operations:
@@ -55,7 +55,7 @@ def _parts(kind: Any) -> tuple[Any, ...]:
     return get_args(kind) if isinstance(kind, UnionType) else (kind,)
 
 
-def _described(operation: Operation, schemas: dict[Any, Any]) -> dict[str, Any]:
+def _described(operation: RestOperation, schemas: dict[Any, Any]) -> dict[str, Any]:
     described: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.about,

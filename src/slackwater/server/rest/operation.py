@@ -19,7 +19,7 @@ from slackwater.evaluator import Evaluator
 from slackwater.server.access import Caller
 from slackwater.server.limits import ServerLimits
 from slackwater.server.node import Node
-from slackwater.server.rest.errors import Refusal
+from slackwater.server.rest.errors import RequestRefused
 from slackwater.server.store import Scope
 
 JSON = "application/json"
@@ -127,7 +127,7 @@ class Call:
                         # Let go, and read on for a while: who is cut off while sending does not see the answer.
                         pieces.clear()
         except TimeoutError:
-            raise Refusal(
+            raise RequestRefused(
                 HTTPStatus.REQUEST_TIMEOUT,
                 "timeout",
                 f"the body was not complete after {self.limits.body_seconds:g} seconds; send less at a time",
@@ -154,7 +154,7 @@ Handler: TypeAlias = Callable[[Call], Awaitable[Response]]
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class RestOperation:
     """One request: how it is made, who may make it, and every answer there can be.
 
     `takes`: the bodies by media type, as the type of a JSON body or None for others. `gives`: the same for the answer
@@ -197,23 +197,23 @@ def answered(value: Any, status: int = HTTPStatus.OK) -> Response:
     return Response(msgspec.json.encode(value), status, media_type=JSON)
 
 
-def wrong(message: str) -> Refusal:
+def wrong(message: str) -> RequestRefused:
     """A request that makes no sense."""
-    return Refusal(HTTPStatus.BAD_REQUEST, "bad_request", message)
+    return RequestRefused(HTTPStatus.BAD_REQUEST, "bad_request", message)
 
 
-def missing(message: str) -> Refusal:
+def missing(message: str) -> RequestRefused:
     """Something that is not there."""
-    return Refusal(HTTPStatus.NOT_FOUND, "not_found", message)
+    return RequestRefused(HTTPStatus.NOT_FOUND, "not_found", message)
 
 
-def too_large(most: int) -> Refusal:
+def too_large(most: int) -> RequestRefused:
     """A body over its limit; what is left of it is not read."""
     message = f"a body may have {most:,} bytes; send it in parts"
-    return Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "limit", message, {"connection": "close"})
+    return RequestRefused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "limit", message, {"connection": "close"})
 
 
-def unsupported(*expected: str) -> Refusal:
+def unsupported(*expected: str) -> RequestRefused:
     """A body of a kind that is not understood."""
     kinds = " or ".join(expected)
-    return Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "media_type", f"send the header Content-Type: {kinds}")
+    return RequestRefused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "media_type", f"send the header Content-Type: {kinds}")

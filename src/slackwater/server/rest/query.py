@@ -16,8 +16,8 @@ from slackwater.evaluator import plain_rows
 from slackwater.server.group_commit import Busy
 from slackwater.server.rest.bodies import AnswerColumn, Explanation, QueryAnswer, Question, Subscription
 from slackwater.server.rest.bodies import Statement as StatementBody
-from slackwater.server.rest.errors import Refusal
-from slackwater.server.rest.operation import ARROW, JSON, Call, Operation, answered
+from slackwater.server.rest.errors import RequestRefused
+from slackwater.server.rest.operation import ARROW, JSON, Call, RestOperation, answered
 from slackwater.server.rest.subscription_view import described, subscribed
 from slackwater.server.store import Scope
 from slackwater.sql import Catalog, ExplainTree, bind, explain, parse
@@ -81,7 +81,7 @@ async def _wait_for(call: Call, position: Position) -> None:
     # Who writes the log knows its end; a follower may yet hear of more.
     hopeless = node.writable and position > node.log.end
     if hopeless or not await node.reached(position, call.limits.wait_seconds):
-        raise Refusal(
+        raise RequestRefused(
             HTTPStatus.CONFLICT,
             "not_reached",
             f"position {position} is not reached; the node is at {node.engine.position}",
@@ -174,7 +174,7 @@ def _json(found: pa.Table, as_of: Position) -> bytes:
 
 
 OPERATIONS = (
-    Operation(
+    RestOperation(
         "POST",
         "/v1/query",
         "query",
@@ -186,7 +186,7 @@ OPERATIONS = (
         takes={JSON: Question},
         fails=frozenset({409, 422}),
     ),
-    Operation(
+    RestOperation(
         "POST",
         "/v1/explain",
         "explain",

@@ -11,19 +11,19 @@ from slackwater.core.arrival import Arrival, Refusal
 from slackwater.core.arrow import OPERATION, SEQUENCE, SOURCE
 from slackwater.core.errors import SourceError
 from slackwater.core.types import Position
-from slackwater.core.update import Operation as RowOperation
-from slackwater.intake import Receipt
+from slackwater.core.update import Operation
+from slackwater.intake import IntakeReceipt
 from slackwater.log import Quarantined
 from slackwater.server.rest.arrow_bodies import read_batches
 from slackwater.server.rest.bodies import QuarantineAnswer, QuarantinedRow, ReceiptAnswer
-from slackwater.server.rest.errors import Refusal as Refused
+from slackwater.server.rest.errors import RequestRefused
 from slackwater.server.rest.operation import (
     ARROW,
     JSON,
     JSON_LINES,
     Call,
-    Operation,
     Parameter,
+    RestOperation,
     answered,
     unsupported,
     wrong,
@@ -36,7 +36,7 @@ from slackwater.sources.times import check_timezone
 _LARGEST_FIRST = 2**61
 _INLINE = 32 * 1024
 """Bytes that are parsed at once; larger bodies are parsed on a thread, so that nobody waits for them."""
-_OPERATIONS = {"upsert": RowOperation.UPSERT, "delete": RowOperation.DELETE}
+_OPERATIONS = {"upsert": Operation.UPSERT, "delete": Operation.DELETE}
 
 
 async def send_rows(call: Call) -> Response:
@@ -69,10 +69,10 @@ async def send_rows(call: Call) -> Response:
     arrivals = parse() if len(body) <= _INLINE else await asyncio.to_thread(parse)
     rows = sum(arrival.batch.num_rows + len(arrival.refused) for arrival in arrivals)
     if rows > call.limits.rows:
-        raise Refused(
+        raise RequestRefused(
             HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "limit", f"a request may have {call.limits.rows:,} rows, not {rows:,}"
         )
-    receipt: Receipt = await call.node.change(lambda target: target.intake.take(arrivals), max(rows, 1))
+    receipt: IntakeReceipt = await call.node.change(lambda target: target.intake.take(arrivals), max(rows, 1))
     return answered(
         ReceiptAnswer(
             receipt.accepted,
@@ -124,7 +124,7 @@ def _deleting(arrival: Arrival) -> Arrival:
         raise wrong(f"the rows say themselves what they do ({OPERATION}); leave operation out")
     if arrival.batch.num_columns == 0:
         return arrival
-    deletions = pa.array([int(RowOperation.DELETE)] * arrival.batch.num_rows, pa.int8())
+    deletions = pa.array([int(Operation.DELETE)] * arrival.batch.num_rows, pa.int8())
     return replace(arrival, batch=arrival.batch.append_column(OPERATION, deletions))
 
 
@@ -171,7 +171,7 @@ def _quarantined(position: int, row: dict[str, object]) -> QuarantinedRow:
 
 
 OPERATIONS = (
-    Operation(
+    RestOperation(
         "POST",
         "/v1/tables/{table}/rows",
         "sendRows",
@@ -206,7 +206,7 @@ OPERATIONS = (
         ),
         fails=frozenset({404, 409}),
     ),
-    Operation(
+    RestOperation(
         "GET",
         "/v1/tables/{table}/quarantine",
         "listQuarantine",

@@ -14,10 +14,10 @@ from slackwater.kinds.registry import plain_query
 from slackwater.log import Registered, Unregistered
 from slackwater.server.group_commit import Target
 from slackwater.server.planners.network.service import NetworkPlanner
-from slackwater.server.planners.network.state import Seen as Report
+from slackwater.server.planners.network.state import ClientReport as Report
 from slackwater.server.rest.bodies import Changed, Explanation, Seen, Statement, Subscription, Subscriptions, Taken
-from slackwater.server.rest.errors import Refusal
-from slackwater.server.rest.operation import JSON, Call, Operation, Parameter, answered, missing, wrong
+from slackwater.server.rest.errors import RequestRefused
+from slackwater.server.rest.operation import JSON, Call, Parameter, RestOperation, answered, missing, wrong
 from slackwater.server.rest.subscription_view import described, subscribed
 from slackwater.server.store import Scope
 
@@ -37,9 +37,9 @@ async def register(call: Call) -> Response:
         raise wrong("give it a name, SUBSCRIBE name AS SELECT …; without one it lasts only while somebody listens")
     owned = sum(1 for one in node.engine.registrations.values() if one.owner == call.caller.name)
     if owned >= call.limits.registrations_a_token:
-        raise Refusal(HTTPStatus.CONFLICT, "limit", f"you have {owned} subscriptions, as many as are allowed")
+        raise RequestRefused(HTTPStatus.CONFLICT, "limit", f"you have {owned} subscriptions, as many as are allowed")
     if node.engine.named(name) is not None or not node.reserve(name):
-        raise Refusal(HTTPStatus.CONFLICT, "exists", f"there is already a subscription {name}; drop it first")
+        raise RequestRefused(HTTPStatus.CONFLICT, "exists", f"there is already a subscription {name}; drop it first")
 
     host = node.routing.host_of(query, name)
     registration = Registered(query.table, text, call.caller.name, name, query=plain_query(query), host=host.value)
@@ -104,7 +104,9 @@ async def drop(call: Call) -> Response:
     """Keep one no longer."""
     one = _found(call, call.path("subscription"))
     if one.owner != call.caller.name and not call.caller.allows(Scope.ADMIN):
-        raise Refusal(HTTPStatus.FORBIDDEN, "forbidden", f"it belongs to {one.owner}; they or an admin may drop it")
+        raise RequestRefused(
+            HTTPStatus.FORBIDDEN, "forbidden", f"it belongs to {one.owner}; they or an admin may drop it"
+        )
     table = call.node.engine.query(one.number).table
     position = await call.node.change(lambda target: target.log.append([Unregistered(table, one.number)]))
     await call.node.reached(position, call.limits.wait_seconds)
@@ -122,7 +124,7 @@ def _found(call: Call, which: str) -> Registration:
 
 
 OPERATIONS = (
-    Operation(
+    RestOperation(
         "POST",
         "/v1/subscriptions",
         "registerSubscription",
@@ -133,7 +135,7 @@ OPERATIONS = (
         takes={JSON: Statement},
         fails=frozenset({404, 409}),
     ),
-    Operation(
+    RestOperation(
         "GET",
         "/v1/subscriptions",
         "listSubscriptions",
@@ -146,7 +148,7 @@ OPERATIONS = (
             Parameter("limit", "At most so many.", {"type": "integer", "minimum": 1, "maximum": _MOST_LISTED}),
         ),
     ),
-    Operation(
+    RestOperation(
         "GET",
         "/v1/subscriptions/{subscription}",
         "getSubscription",
@@ -157,7 +159,7 @@ OPERATIONS = (
         parameters=(WHICH,),
         fails=frozenset({404}),
     ),
-    Operation(
+    RestOperation(
         "GET",
         "/v1/subscriptions/{subscription}/explain",
         "explainSubscription",
@@ -168,7 +170,7 @@ OPERATIONS = (
         parameters=(WHICH,),
         fails=frozenset({404}),
     ),
-    Operation(
+    RestOperation(
         "POST",
         "/v1/subscriptions/{subscription}/seen",
         "reportSeen",
@@ -180,7 +182,7 @@ OPERATIONS = (
         parameters=(WHICH,),
         fails=frozenset({404}),
     ),
-    Operation(
+    RestOperation(
         "DELETE",
         "/v1/subscriptions/{subscription}",
         "dropSubscription",

@@ -13,12 +13,12 @@ from slackwater.kinds.registry import kind_of
 from slackwater.log import TableDefined, TableDropped
 from slackwater.server.group_commit import Target
 from slackwater.server.rest.bodies import Changed, ColumnBody, Statement, TableAnswer, TableBody, Tables
-from slackwater.server.rest.errors import Refusal
+from slackwater.server.rest.errors import RequestRefused
 from slackwater.server.rest.operation import (
     JSON,
     Call,
-    Operation,
     Parameter,
+    RestOperation,
     answered,
     decoded,
     unsupported,
@@ -81,7 +81,7 @@ async def drop_table(call: Call) -> Response:
     # A cache ends with its table: the client finds out, and asks.
     standing = [one for one in engine.standing_on(table.name) if kind_of(engine.query(one)).holds_table]
     if standing:
-        raise Refusal(
+        raise RequestRefused(
             HTTPStatus.CONFLICT, "in_use", f"{len(standing)} subscriptions read table {table.name}; drop them first"
         )
     position = await call.node.change(lambda target: target.log.append([TableDropped(table.name)]))
@@ -97,8 +97,10 @@ def _shown(call: Call, table: TableSchema) -> TableAnswer:
 
 
 OPERATIONS = (
-    Operation("GET", "/v1/tables", "listTables", "List the tables.", list_tables, Scope.READ, {200: {JSON: Tables}}),
-    Operation(
+    RestOperation(
+        "GET", "/v1/tables", "listTables", "List the tables.", list_tables, Scope.READ, {200: {JSON: Tables}}
+    ),
+    RestOperation(
         "POST",
         "/v1/tables",
         "createTable",
@@ -110,7 +112,7 @@ OPERATIONS = (
         takes={JSON: Statement | TableBody},
         fails=frozenset({409}),
     ),
-    Operation(
+    RestOperation(
         "GET",
         "/v1/tables/{table}",
         "getTable",
@@ -121,7 +123,7 @@ OPERATIONS = (
         parameters=(TABLE,),
         fails=frozenset({404}),
     ),
-    Operation(
+    RestOperation(
         "DELETE",
         "/v1/tables/{table}",
         "dropTable",

@@ -16,17 +16,17 @@ from slackwater.core.hosts import HostKind, Placement
 from slackwater.core.schema import Column, TableSchema
 from slackwater.core.types import DataType
 from slackwater.log import Registered, TableDefined
-from slackwater.planning.aggregation.movement import Movement
+from slackwater.planning.aggregation.movement import MovementModel
 from slackwater.server.lanes.network import NetworkLane, PlanState
 from slackwater.server.lanes.views import EngineView, Routing
 from slackwater.server.node import Node, NodeSettings
 from slackwater.server.planners.network import service as desk
-from slackwater.server.planners.network.base import Heard, NetworkRules
+from slackwater.server.planners.network.base import AggregatorReport, NetworkRules
 from slackwater.server.planners.network.configuration import KnownAggregator, NetworkSettings
 from slackwater.server.planners.network.service import NetworkPlanner
 from slackwater.server.session_host import Sessions
 from slackwater.sessions.engine import NodeEngine
-from slackwater.sessions.rules import Rules
+from slackwater.sessions.rules import SessionRules
 
 QUOTES = TableSchema(
     "quotes", (Column("symbol", DataType.TEXT, nullable=False), Column("price", DataType.DOUBLE)), ("symbol",)
@@ -41,7 +41,7 @@ def offers(keys: list[Any], within: list[float], **counts: int) -> bytes:
 
 
 def settings_of(url: str = "http://near:1") -> NetworkSettings:
-    return NetworkSettings((KnownAggregator("near", (url,)),), NetworkRules(), Movement(), poll=0.001)
+    return NetworkSettings((KnownAggregator("near", (url,)),), NetworkRules(), MovementModel(), poll=0.001)
 
 
 def made(url: str = "http://near:1") -> NetworkPlanner:
@@ -49,7 +49,7 @@ def made(url: str = "http://near:1") -> NetworkPlanner:
     routing = Routing(engine, Placement(), frozenset({HostKind.NODE, HostKind.NETWORK}))
     around = cast(Any, SimpleNamespace(generation=1, said=lambda text: None))
     view = EngineView(engine, routing, HostKind.NETWORK)
-    state = PlanState("n", 1, Rules(host=HostKind.NETWORK), view)
+    state = PlanState("n", 1, SessionRules(host=HostKind.NETWORK), view)
     lane = NetworkLane(Sessions(state, lambda append: None), state)
     return NetworkPlanner(settings_of(url), around, engine, routing, lane, lambda append: None, lambda name: None)
 
@@ -147,7 +147,7 @@ async def test_a_query_in_the_log_ends_neither_this_life_of_a_node_nor_the_next(
         try:
             network = node.planner(NetworkPlanner)
             assert network is not None
-            network.state.heard("near", Heard(1, {("quotes", "price"): {("A",): 0.1, ("B",): 0.1}}), 0)
+            network.state.heard("near", AggregatorReport(1, {("quotes", "price"): {("A",): 0.1, ("B",): 0.1}}), 0)
             if life == 0:
                 node.log.append([TableDefined(QUOTES), Registered("quotes", sql, "p", None, host="network")])
                 node._catch_up()

@@ -10,10 +10,18 @@ from slackwater.core.errors import PlanningError
 from slackwater.core.query import Aggregate, AggregateFunction, Weight
 from slackwater.planning.aggregation import ScaleFreeCost
 from slackwater.planning.aggregation.held_cost import held_messages
-from slackwater.planning.aggregation.movement import Movement
-from slackwater.server.planners.network.base import HERE, Heard, Instruction, NetworkRules, Replan, Resume, Suspend
+from slackwater.planning.aggregation.movement import MovementModel
+from slackwater.server.planners.network.base import (
+    HERE,
+    AggregatorReport,
+    Instruction,
+    NetworkRules,
+    Replan,
+    Resume,
+    Suspend,
+)
 from slackwater.server.planners.network.explain import explained, figures_of
-from slackwater.server.planners.network.state import NetworkState, Seen
+from slackwater.server.planners.network.state import ClientReport, NetworkState
 
 SECOND = 1_000_000
 COLUMN = ("quotes", "price")
@@ -30,13 +38,13 @@ def text_of(part: Aggregate) -> str:
     return f"{[weight.key[0] for weight in part.weights or ()]} within {part.bound.within!r}"
 
 
-def heard(*symbols: str, within: float = 1.0, generation: int = 1, **counts: int) -> Heard:
-    return Heard(generation, {COLUMN: {(symbol,): within for symbol in symbols}}, None, counts)
+def heard(*symbols: str, within: float = 1.0, generation: int = 1, **counts: int) -> AggregatorReport:
+    return AggregatorReport(generation, {COLUMN: {(symbol,): within for symbol in symbols}}, None, counts)
 
 
 def network(rules: NetworkRules = RULES, **held: str) -> NetworkState:
     """Aggregators by name, with the items they hold; all were heard of at 0."""
-    state = NetworkState(held, rules, Movement(), text_of)
+    state = NetworkState(held, rules, MovementModel(), text_of)
     for name, symbols in held.items():
         assert state.heard(name, heard(*symbols), 0) == []
     return state
@@ -67,7 +75,7 @@ def test_where_there_is_no_plan_the_tightest_bound_is_said() -> None:
     assert "no plan keeps less than 3" in said.why
     # It is tried again when more can be used, under another epoch, and not before.
     assert keep_alive(state, SECOND, "one", "two") == []
-    closer = Heard(1, {COLUMN: {("B",): 0.1, ("C",): 0.1}})
+    closer = AggregatorReport(1, {COLUMN: {("B",): 0.1, ("C",): 0.1}})
     assert state.heard("two", closer, 2 * SECOND) == [Replan(7, 1)]
     assert state.registered(7, 1, query(2.5), 3 * SECOND) == [Resume(7)]
 
@@ -115,7 +123,7 @@ def test_an_aggregator_that_cannot_vouch_for_its_items_is_lost_too() -> None:
     plan = state.queries[7].plan
     assert plan is not None
     used, other = ("one", "two") if plan.parts[0].aggregator == "one" else ("two", "one")
-    doubtful = Heard(1, heard("A", "B", "C").held, "its upstream is gone")
+    doubtful = AggregatorReport(1, heard("A", "B", "C").held, "its upstream is gone")
     for second in range(1, 5):
         assert state.heard(used, doubtful, second * SECOND) == []
         assert keep_alive(state, second * SECOND, other) == []
@@ -148,7 +156,7 @@ def test_a_lost_registration_is_asked_for_again_and_a_late_one_changes_nothing()
 
 
 def test_after_a_restart_a_query_is_planned_under_the_next_epoch_when_all_were_heard() -> None:
-    state = NetworkState(["one", "two"], RULES, Movement(), text_of)
+    state = NetworkState(["one", "two"], RULES, MovementModel(), text_of)
     [said] = state.registered(7, 4, query(), 0, restored=True)
     assert isinstance(said, Suspend)
     assert state.heard("one", heard("A", "B", "C"), SECOND) == [], "the other has had no time to answer"
@@ -225,10 +233,10 @@ def test_a_plan_that_saves_little_is_not_put_in_force() -> None:
 def test_what_clients_report_is_added_up_and_forgotten_with_the_query() -> None:
     state = network(one="ABC")
     state.registered(7, 0, query(), 0)
-    state.reported(7, Seen(10.0, 1.0, 5, 3))
-    state.reported(7, Seen(10.0, 0.0, 5, 0))
-    state.reported(8, Seen(10.0, 0.0, 5, 0))
-    assert state.seen == {7: Seen(20.0, 1.0, 10, 3)}
+    state.reported(7, ClientReport(10.0, 1.0, 5, 3))
+    state.reported(7, ClientReport(10.0, 0.0, 5, 0))
+    state.reported(8, ClientReport(10.0, 0.0, 5, 0))
+    assert state.seen == {7: ClientReport(20.0, 1.0, 10, 3)}
     state.unregistered(7)
     assert state.seen == {}
 
@@ -253,14 +261,14 @@ def extreme(within: float, *factors: float) -> Aggregate:
 def test_a_query_of_any_numbers_is_planned_or_suspended_and_explained(
     asked: Aggregate, unheld: bool, within: float
 ) -> None:
-    state = NetworkState(["one"], replace(RULES, unheld=unheld), Movement(), text_of)
+    state = NetworkState(["one"], replace(RULES, unheld=unheld), MovementModel(), text_of)
     state.heard("one", heard("A", "B", "C", within=within), 0)
     said = state.registered(7, 0, asked, 0)
     planned = state.queries[7]
     assert (planned.plan is None) == any(isinstance(one, Suspend) for one in said)
     assert explained(state, asked).name == explained(state, asked, planned).name == "plan"
     # What an earlier life has registered is planned as soon as somebody was heard of.
-    again = NetworkState(["one"], RULES, Movement(), text_of)
+    again = NetworkState(["one"], RULES, MovementModel(), text_of)
     assert len(again.registered(7, 0, asked, 0, restored=True)) == 1
     again.heard("one", heard("A", "B", "C", within=within), 1)
 

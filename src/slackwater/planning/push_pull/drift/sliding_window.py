@@ -20,14 +20,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from slackwater.core.errors import PlanningError
-from slackwater.planning.push_pull.arrays import Ranges, on_a_line
+from slackwater.planning.push_pull.arrays import NumberRanges, on_a_line
 from slackwater.planning.push_pull.base import Floats, Queries, Workload
 from slackwater.planning.push_pull.drift.base import Cover, Events, Trigger
 from slackwater.planning.push_pull.exact import exact
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StretchCost:
     """What a stretch of events has cost: the events themselves, and what was shipped when labels changed."""
 
     events: float
@@ -51,7 +51,7 @@ def best_cover(
     asked, changed = events.where(np.flatnonzero(events.asks)), events.where(np.flatnonzero(~events.asks))
     values = np.concatenate((changed.low, missed))
     costs = np.concatenate((changed.cost, np.full(len(missed), fee)))
-    workload = on_a_line(Ranges(asked.low, asked.high), asked.cost, values, costs)
+    workload = on_a_line(NumberRanges(asked.low, asked.high), asked.cost, values, costs)
     if pushed is not None:
         workload = _in_pieces(workload, np.unique(values), kept[events.asks] < old, pushed)
     home = ~workload.pulled_queries(exact(workload).push)
@@ -103,7 +103,7 @@ class Windowed:
         if self.window < 1 or not self.lasting > 0:
             raise PlanningError(f"a window holds at least one event and labels last, not {self.window}, {self.lasting}")
 
-    def observe(self, events: Events) -> Step:
+    def observe(self, events: Events) -> StretchCost:
         """Take events in, as they were paid for under the present labels, and label anew when it is time."""
         paid = float(self.cover.paid(events).sum())
         changed = events.low[~events.asks]
@@ -111,8 +111,8 @@ class Windowed:
         self.since = Events.joined((self.since, events))
         due = len(self.since) >= self.first if not len(self.labelled) else self._fires()
         if not due:
-            return Step(paid, 0.0, labelled=False)
-        return Step(paid, self.label(), labelled=True)
+            return StretchCost(paid, 0.0, labelled=False)
+        return StretchCost(paid, self.label(), labelled=True)
 
     def _fires(self) -> bool:
         return self.trigger.fires(self.labelled, self.since, self.cover)

@@ -9,7 +9,7 @@ import numpy as np
 from slackwater.kernels.box_coverage import grab, grab_on_a_line
 from slackwater.planning.push_pull.base import Floats, Labelling, Workload
 from slackwater.planning.push_pull.published.naive import asking, pushing
-from slackwater.planning.push_pull.ranks import Line
+from slackwater.planning.push_pull.ranks import AttributeRanks
 
 
 def mnaive(workload: Workload) -> Labelling:
@@ -22,7 +22,7 @@ def grabbing(workload: Workload, weights: Floats) -> Labelling:
     # What a region saves in transfer it saves whoever has paid: it counts against its updates.
     push = pushing(workload) - workload.transfer
     if workload.line:
-        line = Line.of(workload)
+        line = AttributeRanks.of(workload)
         own = weights[line.queries]
         answer = grab_on_a_line(line.begins(own), line.first_ending, line.first, own, push[line.order])
         return Labelling.of(workload, line.back(answer))

@@ -8,7 +8,7 @@ import numpy as np
 
 from slackwater.kernels.box_coverage import weight_at
 from slackwater.planning.push_pull.base import Floats, Labelling, Workload
-from slackwater.planning.push_pull.ranks import Line
+from slackwater.planning.push_pull.ranks import AttributeRanks
 
 
 def naive(workload: Workload) -> Labelling:
@@ -21,7 +21,7 @@ def asking(workload: Workload, weights: Floats) -> Floats:
     queries = workload.queries
     if not workload.line:
         return weight_at(queries.owners, queries.lows, queries.highs, workload.places, weights)
-    line = Line.of(workload)
+    line = AttributeRanks.of(workload)
     own = weights[line.queries]
     beyond = np.bincount(line.last + 1, own, len(line.order) + 1)[:-1]
     answer = np.empty(len(line.order))

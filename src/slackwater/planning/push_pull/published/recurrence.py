@@ -19,12 +19,12 @@ References
 import numpy as np
 
 from slackwater.planning.push_pull.base import Flags, Labelling, Workload
-from slackwater.planning.push_pull.ranks import Line
+from slackwater.planning.push_pull.ranks import AttributeRanks
 
 
 def exact_by_recurrence(workload: Workload) -> Labelling:
     """Label one attribute at the least cost, in O(n·l)."""
-    line = Line.of(workload)
+    line = AttributeRanks.of(workload)
     count = len(line.order)
     ending = np.zeros(count)  # by last region: the cost of the queries that have begun
     beginning = np.argsort(line.first, kind="stable")

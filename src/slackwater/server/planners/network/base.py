@@ -56,7 +56,7 @@ class NetworkRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class AggregatorReport:
     """What an aggregator says of itself. `counts`: how often each of its queries, by its text, had something to say
     since this `generation` of its process began. `doubt`: why it cannot vouch for its items, if so."""
 

@@ -25,7 +25,7 @@ from slackwater.core.errors import PlanningError, SlackwaterError
 from slackwater.deployment.configuration import NetworkPart
 from slackwater.planning.aggregation.base import Dynamics
 from slackwater.planning.aggregation.dynamics import learnt
-from slackwater.planning.aggregation.movement import Column, Movement
+from slackwater.planning.aggregation.movement import Column, MovementModel
 from slackwater.server.planners.network.base import HERE, NetworkRules
 from slackwater.statistics import Statistics
 
@@ -62,7 +62,7 @@ class NetworkSettings:
 
     aggregators: tuple[KnownAggregator, ...]
     rules: NetworkRules
-    movement: Movement
+    movement: MovementModel
     poll: float = 1.0
     """Seconds between two questions to an aggregator."""
 
@@ -89,7 +89,7 @@ def read_network(path: Path) -> NetworkSettings:
     )
     folder = None if file.statistics is None else path.parent / file.statistics
     poll = min(1.0, file.window / 4, file.lost_after / 4)
-    return NetworkSettings(aggregators, rules, Movement(_learnt(folder)), poll)
+    return NetworkSettings(aggregators, rules, MovementModel(_learnt(folder)), poll)
 
 
 def _as_file(content: dict[str, Any]) -> Any:

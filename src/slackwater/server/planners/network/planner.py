@@ -29,7 +29,7 @@ from slackwater.planning.aggregation import (
 )
 from slackwater.planning.aggregation.exact_bounds import granted
 from slackwater.planning.aggregation.held_cost import held_messages
-from slackwater.planning.aggregation.movement import Column, Movement
+from slackwater.planning.aggregation.movement import Column, MovementModel
 from slackwater.planning.aggregation.sum_query import as_sum, item_name
 from slackwater.server.planners.network.base import HERE, LivePart, LivePlan, NetworkRules
 
@@ -57,7 +57,7 @@ def rehearse() -> None:
 class Drafter:
     """Makes plans. `text_of` writes a query as the SQL text that is asked of an aggregator."""
 
-    def __init__(self, rules: NetworkRules, movement: Movement, text_of: Callable[[Aggregate], str]) -> None:
+    def __init__(self, rules: NetworkRules, movement: MovementModel, text_of: Callable[[Aggregate], str]) -> None:
         self._rules = rules
         self._text_of = text_of
         self.movement = movement

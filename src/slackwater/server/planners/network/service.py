@@ -26,8 +26,8 @@ from slackwater.planning.aggregation.movement import Column
 from slackwater.processing.base import Notifications
 from slackwater.server.lanes.network import NetworkLane, plan_rows
 from slackwater.server.lanes.views import Routing
-from slackwater.server.planners.base import Planner
-from slackwater.server.planners.network.base import HERE, Heard, Instruction, Replan, Resume, Suspend
+from slackwater.server.planners.base import NodePlanner
+from slackwater.server.planners.network.base import HERE, AggregatorReport, Instruction, Replan, Resume, Suspend
 from slackwater.server.planners.network.configuration import KnownAggregator, NetworkSettings
 from slackwater.server.planners.network.explain import explained, figures_of
 from slackwater.server.planners.network.plannable import plannable
@@ -64,7 +64,7 @@ class Around(Protocol):
         ...
 
 
-class NetworkPlanner(Planner):
+class NetworkPlanner(NodePlanner):
     """The sessions of planned queries, and all that is done for them. `found`: where a node beside this one listens."""
 
     def __init__(
@@ -247,12 +247,12 @@ async def _offers(http: httpx.AsyncClient, url: str, counts: bool) -> Offers:
     return msgspec.json.decode(content, type=Offers)
 
 
-def _heard(offers: Offers) -> Heard:
+def _heard(offers: Offers) -> AggregatorReport:
     """What an aggregator says, if it can be."""
     for text, count in offers.notifications.items():
         if not 0 <= count <= _MOST_COUNTED:
             raise ProtocolError(f"it has counted {count:.6g} messages of {text:.100}, which cannot be")
-    return Heard(offers.generation, _held(offers), offers.doubt, offers.notifications)
+    return AggregatorReport(offers.generation, _held(offers), offers.doubt, offers.notifications)
 
 
 def _held(offers: Offers) -> dict[Column, dict[Key, float]]:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from slackwater.core.query import Aggregate
 from slackwater.core.types import Key
-from slackwater.planning.aggregation.movement import Column, Movement
+from slackwater.planning.aggregation.movement import Column, MovementModel
 from slackwater.server.planners.network.base import (
     HERE,
-    Heard,
+    AggregatorReport,
     Instruction,
     LivePart,
     LivePlan,
@@ -30,7 +30,7 @@ _UNHEARD = "the query is being planned: no aggregator that it needs has been hea
 class Aggregator:
     """What is known of an aggregator."""
 
-    heard: Heard | None = None
+    heard: AggregatorReport | None = None
     well: int | None = None
     """When it last answered and vouched for its items."""
     lost: bool = False
@@ -65,7 +65,7 @@ class Planned:
 
 
 @dataclass(slots=True)
-class Seen:
+class ClientReport:
     """What clients report of a query: for people to look at, nothing is decided by it."""
 
     seconds: float = 0.0
@@ -74,7 +74,7 @@ class Seen:
     planning: int = 0
     """Messages that plan changes took: plans, subscriptions and their ends."""
 
-    def add(self, more: "Seen") -> None:
+    def add(self, more: "ClientReport") -> None:
         """Another report."""
         self.seconds += more.seconds
         self.uncertain += more.uncertain
@@ -89,13 +89,13 @@ class NetworkState:
         self,
         aggregators: Iterable[str],
         rules: NetworkRules,
-        movement: Movement,
+        movement: MovementModel,
         text_of: Callable[[Aggregate], str],
     ) -> None:
         self.rules = rules
         self.aggregators = {name: Aggregator() for name in aggregators}
         self.queries: dict[int, Planned] = {}
-        self.seen: dict[int, Seen] = {}
+        self.seen: dict[int, ClientReport] = {}
         self.drafter = Drafter(rules, movement, text_of)
         self._version = 0
         """Raised when what can be used of whom is another."""
@@ -129,7 +129,7 @@ class NetworkState:
 
     # What aggregators say.
 
-    def heard(self, name: str, heard: Heard, now: int) -> list[Instruction]:
+    def heard(self, name: str, heard: AggregatorReport, now: int) -> list[Instruction]:
         """An aggregator has answered."""
         one = self.aggregators[name]
         before = (one.usable, None if one.heard is None else one.heard.held)
@@ -219,10 +219,10 @@ class NetworkState:
         self.queries.pop(number, None)
         self.seen.pop(number, None)
 
-    def reported(self, number: int, report: Seen) -> None:
+    def reported(self, number: int, report: ClientReport) -> None:
         """A client tells how it has fared."""
         if number in self.queries:
-            self.seen.setdefault(number, Seen()).add(report)
+            self.seen.setdefault(number, ClientReport()).add(report)
 
     # Plans.
 
