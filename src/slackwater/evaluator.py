@@ -1,4 +1,4 @@
-"""The one evaluator of one-shot queries, of servers and of clients' caches: DuckDB over Arrow columns, locked up.
+"""One-shot SQL evaluator of servers and clients' caches: DuckDB over Arrow columns, in a sandbox.
 
 A query arrives as the statement that our own SQL room has bound and written, never as the text of a stranger. It runs
 in a database of its own that lives as long as the query: no files, no network, no extensions, no settings, one
@@ -26,7 +26,7 @@ _GROWING = (
     *(exp.Repeat, exp.Pad, exp.GenerateSeries, exp.Space, exp.Explode, exp.Unnest, exp.Lateral),
     *(exp.Format, exp.Replace, exp.RegexpReplace, exp.Translate, exp.GroupConcat, exp.Overlay),
 )
-"""What makes much out of little: DuckDB counts neither the text nor the rows that such a function makes before it
+"""Functions that amplify their input: DuckDB counts neither the text nor the rows that such a function makes before it
 has made them."""
 _CHUNK = 8_192
 

@@ -1,4 +1,4 @@
-"""Extensions: modules from outside the package that add kinds, operators and sources to the lists.
+"""Extension loader: modules from outside the package that add kinds, operators and sources to the lists.
 
 An extension is a module with any of `KINDS` (of `kinds.base.QueryKind`), `OPERATORS` (what makes one) and `SOURCES`
 (of `sources.Generator`). Its entries come before ours, so that they may take a part of what ours would. The environment

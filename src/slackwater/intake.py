@@ -1,4 +1,4 @@
-"""The way in: source → admission → log, with a memory of what was already taken.
+"""Intake: source → admission → log, with durable deduplication state.
 
 Every way in (a replayed file, a poller, a request to a server) hands its arrivals to an `Intake`, so that the same
 checks hold everywhere. What was accepted and what was refused are appended together; only then does the intake
@@ -32,17 +32,17 @@ from slackwater.core.types import Position
 from slackwater.log import Catalog, Entry, Log, Quarantined, Record, TableDefined, TableDropped, Updates
 
 Origin: TypeAlias = tuple[str, str]
-"""A table and a source: whose numbers are remembered together."""
+"""A table and a source: the scope of deduplication."""
 
 MEMORY_FILE = "intake-memory"
-"""What the memory's file is called in the folder of a local log."""
+"""File name of the memory in the folder of a local log."""
 SAVE_EVERY = 5_000_000
 """Rows between two savings of the memory: reading that many from the log takes a few seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class IntakeReceipt:
-    """What became of what was handed in, once it is durable; `position` is the end of the log then."""
+    """Acknowledgement of an append, once it is durable; `position` is the end of the log then."""
 
     accepted: int
     quarantined: int
@@ -185,7 +185,7 @@ _FORMAT = 2
 
 
 def _load(path: Path | None) -> tuple[dict[Origin, Seen], Position]:
-    """What was saved, or nothing; a file that cannot be read is as good as none, the log has it all."""
+    """The saved memory, or an empty one; a damaged file counts as none, since the log has it all."""
     nothing: tuple[dict[Origin, Seen], Position] = ({}, Position(0))
     if path is None:
         return nothing

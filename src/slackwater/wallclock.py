@@ -1,4 +1,4 @@
-"""The real clock: the one place that asks the operating system what time it is."""
+"""Wall clock: the only module that reads the time of the operating system."""
 
 import time
 

@@ -6,15 +6,15 @@ from slackwater.core.errors import AlgebraError, PlanningError
 from slackwater.core.extent import Categories, Interval, Missing
 from slackwater.core.labels import (
     MOST_LABELLED,
-    MOST_SAID,
-    MOST_SPOKEN,
+    MOST_REQUEST_BYTES,
+    MOST_REQUESTED,
     MOST_WEIGHT,
     Labels,
+    is_requestable,
     labels_line,
     labels_of,
     read_labels,
-    speakable,
-    spoken,
+    requested_region,
 )
 from slackwater.core.region import NOTHING, Box, Region, Side
 from slackwater.core.region_codec import plain_region
@@ -109,20 +109,20 @@ def listed(many: int, length: int = 1) -> Region:
         (NOTHING, True),
         (listed(100), True),
         (listed(300), False),
-        (Region(tuple(Box.of(Side("price", Interval(nth, nth))) for nth in range(MOST_SPOKEN + 1))), False),
+        (Region(tuple(Box.of(Side("price", Interval(nth, nth))) for nth in range(MOST_REQUESTED + 1))), False),
         (Region((Box.of(Side("price", Categories(frozenset(range(MOST_WEIGHT))))),)), False),
     ],
     ids=["nothing", "few", "pairs", "boxes", "values"],
 )
 def test_a_client_speaks_of_what_nodes_take(region: Region, taken: bool) -> None:
-    assert speakable(region) == taken
+    assert is_requestable(region) == taken
     if taken:
-        assert spoken(plain_region(region)) == region
+        assert requested_region(plain_region(region)) == region
     else:
         with pytest.raises(AlgebraError):
-            spoken(plain_region(region))
+            requested_region(plain_region(region))
 
 
 def test_a_region_that_is_too_long_is_not_said() -> None:
-    assert speakable(listed(100, 1_000))
-    assert not speakable(listed(100, MOST_SAID // 200))
+    assert is_requestable(listed(100, 1_000))
+    assert not is_requestable(listed(100, MOST_REQUEST_BYTES // 200))

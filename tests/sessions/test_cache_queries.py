@@ -9,7 +9,7 @@ import pytest
 
 from simulation.workload import TABLE
 from slackwater.core.extent import Categories, Interval
-from slackwater.core.labels import MOST_LABELLED, MOST_SPOKEN, MOST_WEIGHT
+from slackwater.core.labels import MOST_LABELLED, MOST_REQUESTED, MOST_WEIGHT
 from slackwater.core.query import Selection
 from slackwater.core.region import EVERYTHING, Box, Region, Side
 from slackwater.core.region_codec import plain_region
@@ -323,7 +323,7 @@ def many(boxes: int) -> Region:
 
 def test_regions_of_many_boxes_are_not_compared_box_by_box() -> None:
     desk = Desk()
-    (fact,) = desk.ask(many(MOST_SPOKEN + 1)).facts
+    (fact,) = desk.ask(many(MOST_REQUESTED + 1)).facts
     assert isinstance(fact, Unanswered)
     desk.label(many(200), 1)
     desk.take()

@@ -1,4 +1,4 @@
-"""What may enter: rows as they came → accepted, quarantined, repeats. Pure functions, used by every way in."""
+"""Admission control for rows: accepted, quarantined or duplicate, by pure functions that every ingest path uses."""
 
 from slackwater.admission.admit import Admission, admit
 from slackwater.admission.limits import Limits

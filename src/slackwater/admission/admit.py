@@ -1,4 +1,4 @@
-"""Rows as they came → accepted, quarantined, repeats.
+"""Row admission: partitions an arrival into accepted, quarantined and duplicate rows.
 
 `admit` is a pure function: the same arrival, table, memory and moment give the same result. Every row of an arrival
 ends in exactly one of three places, and a bad row never touches its neighbours. In order:
@@ -38,7 +38,7 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """What became of an arrival.
+    """Outcome of an arrival.
 
     `accepted` is an update batch (`core.arrow`), `quarantined` has the layout `QUARANTINE`; either may be empty.
     `seen` is the source's memory to be kept once both are safely stored. `given_up` counts sequence numbers that
@@ -157,7 +157,7 @@ def _fresh_refusals(arrival: Arrival, seen: Seen) -> tuple[list[int], Seen, int]
 
 
 def _number_of(refusal: Refusal) -> int:
-    """A refused row without a number of its own (a torn last line) is known by what it says."""
+    """Content hash as the number of a refused row without one (a torn last line)."""
     return refusal.sequence if refusal.sequence is not None else of_text(f"{refusal.reason}\x1f{refusal.row}")
 
 

@@ -1,4 +1,4 @@
-"""From the types a source found to the types a table declares, cell by cell where a whole column will not go.
+"""Type conversion: a source's columns to a table's declared types, cell by cell where a whole column fails.
 
 Rules
     TEXT        anything; bytes must be UTF-8

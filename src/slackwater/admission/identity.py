@@ -1,10 +1,10 @@
-"""The number by which a row is known, for rows whose source gave none.
+"""Row identity: a content hash as the sequence number of rows whose source gives none.
 
 Two rows of one source with the same number are the same row. Files are numbered by the reader (file and row),
 pollers by the moment of fetching. What is left is known by its content: a hash of all cells, as a negative number
 so that it cannot be taken for a row's own number.
 
-What that loses: a row that says exactly the same as one of the last `seen.RECENT` rows of its source counts as a
+What that loses: a row with the same content as one of the last `seen.RECENT` rows of its source counts as a
 repeat. With an event time in the row that is right; without one, a value that goes A, B, A would end at B. A
 source that cannot number its rows should at least date them.
 """

@@ -1,4 +1,4 @@
-"""How much a stranger may send."""
+"""Admission limits: maximal sizes of rows, cells and columns from untrusted senders."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,7 +10,7 @@ _YEAR_1900 = instant(datetime(1900, 1, 1, tzinfo=UTC))
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What admission accepts at most; everything beyond goes to quarantine.
+    """Limits of admission; rows beyond them go to quarantine.
 
     `longest_text` is in bytes of UTF-8. Event times before `earliest`, or more than `ahead` microseconds after
     the moment of admission, are absurd: a wrong unit, a wrong century, a clock gone astray. `kept_row` is how

@@ -1,4 +1,4 @@
-"""Why a row was refused."""
+"""Quarantine reasons: the codes of refused rows."""
 
 from enum import StrEnum
 

@@ -1,4 +1,4 @@
-"""What was already admitted from one source, so that repeats can be told from news.
+"""Deduplication state: the sequence numbers already admitted from one source.
 
 Rows that a source numbers (0 and up) are remembered exactly, as ranges (`kernels.sequences`). Rows that came
 without a number are known by a hash of their content, written as a negative number (`admission.identity`); of

@@ -1,4 +1,4 @@
-"""The vocabulary: frozen, typed values that every other room speaks in. Imports nothing of ours."""
+"""Vocabulary: the frozen, typed values that all rooms share. Imports no other room."""
 
 from slackwater.core.bound import EXACT, Bound
 from slackwater.core.clock import Clock, ManualClock

@@ -1,4 +1,4 @@
-"""What a source hands to admission: columns as they came, unchecked, and who sent them.
+"""Arrival: unchecked columns of rows on their way from a source to admission, with the name of the source.
 
 Needs the `node` extra, as `core.arrow` does.
 """

@@ -1,4 +1,4 @@
-"""Updates as Arrow columns: the layout in which batches cross every room.
+"""Arrow layout of update batches: one schema for every room that a batch crosses.
 
 An *update batch* holds the columns of its table in schema order, followed by the four columns of `PROVENANCE`.
 It belongs to one table, whose name travels beside it. In a DELETE only the key columns count.
@@ -40,7 +40,7 @@ QUARANTINE = pa.schema(
         pa.field(SEQUENCE, pa.int64(), nullable=True),
     ]
 )
-"""`row`: what came, as JSON text. `reason`: a code. `detail`: a sentence. `place`: a file and row, or the like."""
+"""`row`: the raw row as JSON text. `reason`: a code. `detail`: a sentence. `place`: a file and row, or the like."""
 
 ARROW_TYPES: dict[DataType, pa.DataType] = {
     DataType.BOOLEAN: pa.bool_(),

@@ -1,4 +1,4 @@
-"""How far from the truth an answer may be, and how often."""
+"""Error bound: how far an answer may be from the truth, and in which share of the time."""
 
 import math
 from dataclasses import dataclass
@@ -27,11 +27,11 @@ class Bound:
 
     @property
     def always(self) -> bool:
-        """Whether the bound may never be passed."""
+        """True if the bound must hold all the time."""
         return self.fidelity == 1.0
 
     def holds(self, value: float, truth: float) -> bool:
-        """Whether a value shown is close enough to the truth."""
+        """True if a shown value is within the bound of the truth."""
         return abs(value - truth) <= self.within
 
 

@@ -1,4 +1,4 @@
-"""In which box of a region a row lies, without looking at all of them.
+"""Point-location index: finds the box of a region that contains a row, without a scan of all boxes.
 
 Design
     Boxes stand in the order in which they begin along the column that tells most of them apart. A row is compared with
@@ -15,7 +15,7 @@ from slackwater.core.region import Box, Region, ValueOf
 
 
 class Finder:
-    """The boxes of a region, in order.
+    """Index over the boxes of a region, in order of one column.
 
     >>> from slackwater.core.extent import Interval
     >>> from slackwater.core.region import Side

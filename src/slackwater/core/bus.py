@@ -1,4 +1,4 @@
-"""Addresses on a bus: which NATS servers, and the name of what is looked for there."""
+"""NATS address: the servers of a bus, and the name of a service on it."""
 
 import importlib.util
 import re
@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from slackwater.core.errors import MissingPart
 
 DEFAULT_NAME = "slackwater"
-"""What a node is called on a bus where nobody says otherwise; two deployments on one bus need names of their own."""
+"""Default name of a node on a bus; two deployments on one bus need different names."""
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _SCHEMES = ("nats", "tls")
 
@@ -27,7 +27,7 @@ class BusAddress:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """The machines that it leads to."""
+        """The hosts that the address names."""
         return tuple(urlsplit(server).hostname or "" for server in self.servers)
 
     def __str__(self) -> str:

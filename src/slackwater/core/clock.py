@@ -1,4 +1,4 @@
-"""Time as an argument.
+"""Clock: the interface through which time is an argument, and a manual clock.
 
 Nothing in the deciding rooms asks the operating system what time it is: they are handed a `Clock`. The real
 one is `slackwater.wallclock.WallClock`; `ManualClock` is for tests and simulations.
@@ -10,7 +10,7 @@ from slackwater.core.types import Instant
 
 
 class Clock(Protocol):
-    """Tells the time, and waits."""
+    """Source of the present time, and of waits."""
 
     def now(self) -> Instant:
         """The present instant; never before an earlier answer."""
@@ -22,7 +22,7 @@ class Clock(Protocol):
 
 
 class ManualClock:
-    """A clock that moves only when it is told to, or slept on.
+    """A clock that moves only when a test advances it or sleeps on it.
 
     >>> clock = ManualClock(Instant(0))
     >>> clock.sleep(1.5)

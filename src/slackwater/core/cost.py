@@ -1,4 +1,4 @@
-"""What a message costs: a fixed price and a price per unit of size."""
+"""Linear cost model: a message has a fixed price and a price per unit of size."""
 
 from dataclasses import dataclass
 

@@ -1,10 +1,10 @@
-"""Whether boxes that somebody else made are a region: no two of them may share a row.
+"""Disjointness check: refuses boxes from outside that share a row, in bounded time.
 
 Design
     Boxes overlap if they meet along every column, so along any one column it is enough to compare those whose hulls
     there do. How many pairs that are is counted for each column by sorting, before anything is compared, and the column
     with the fewest is taken. In one column the ranges of a region have none. Where even those are too many the boxes
-    are refused, unseen: nobody waits for a stranger's puzzle.
+    are refused unseen: a hostile region must not block the server.
 
     A box that does not constrain a column meets all others there, which need not be looked at to be counted. So the
     counting takes as long as sorting all sides of all boxes does, however many columns they name.
@@ -47,7 +47,7 @@ def check_disjoint(boxes: Sequence[Box], most_pairs: int, most_work: int) -> Non
 
 
 def telling_column(boxes: Sequence[Box]) -> tuple[str, int]:
-    """The column along which the fewest pairs of these boxes may meet, and how many that are."""
+    """The most selective column for a sweep: fewest pairs of boxes may meet along it; with the number of pairs."""
     sides: dict[str, list[tuple[Place, Place]]] = {}
     for box in boxes:
         for side in box.sides:

@@ -1,4 +1,4 @@
-"""Files that are whole or not there: a mark of what they are and a checksum stand at their head."""
+"""Sealed file format: a type mark and a checksum before the body; a damaged file is recognised as a whole."""
 
 import hashlib
 
@@ -6,7 +6,7 @@ _DIGEST_BYTES = 16
 
 
 def sealed(magic: bytes, body: bytes) -> bytes:
-    """What to write.
+    """File content: the mark, the checksum and the body.
 
     >>> unsealed(b"SW", sealed(b"SW", b"body"))
     b'body'
@@ -15,7 +15,7 @@ def sealed(magic: bytes, body: bytes) -> bytes:
 
 
 def unsealed(magic: bytes, content: bytes) -> bytes | None:
-    """The body, or None where it is damaged or something else."""
+    """The body of such a file; None where the mark or the checksum does not match."""
     head = len(magic) + _DIGEST_BYTES
     body = content[head:]
     return body if content[:head] == magic + _digest(body) else None

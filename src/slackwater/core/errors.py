@@ -1,11 +1,11 @@
-"""One tree of errors.
+"""Exception hierarchy: one tree with one root.
 
 Every failure that Slackwater itself reports is a `SlackwaterError`; catching that one name catches them all.
 A message says what was expected, what came and what to do about it.
 
     SlackwaterError
     ├── SqlError                 the statement; carries line and column
-    │   └── NotSupported         understood, but this version cannot do it
+    │   └── NotSupported         valid, but not supported by this version
     ├── SchemaError              a table's definition or its change
     ├── AlgebraError             an interval, box or region that cannot exist
     ├── SourceError              where updates come from: files, pollers, generators
@@ -14,7 +14,7 @@ A message says what was expected, what came and what to do about it.
     │   ├── LogLocked            another process writes this log
     │   ├── PositionGone         asked for what retention has dropped, or what is not written yet
     │   └── LogAway              the servers of a log elsewhere do not answer
-    ├── StoreError               what is kept of the log: latest, history, quarantine
+    ├── StoreError               tables derived from the log: latest, history, quarantine
     ├── ProtocolError            a message between client and node that cannot be understood
     ├── StatisticsError          summaries that do not fit together, or a statistics file that cannot be read
     │   └── TooManyItems         the similarity of all pairs would need too much memory
@@ -25,16 +25,16 @@ A message says what was expected, what came and what to do about it.
     └── MissingPart              an extra or a program that is not installed
 
 Rooms that talk to others add branches of their own: `TransportError` in `dissemination.transports`, what a server
-refused (`Refused`) or said in a way nobody understands (`Misunderstood`) in `client.failures`.
+refused (`Refused`) or answered in a form that is no valid answer (`Misunderstood`) in `client.failures`.
 """
 
 
 class SlackwaterError(Exception):
-    """Whatever Slackwater itself reports as wrong."""
+    """Base class of every failure that Slackwater itself reports."""
 
 
 class SqlError(SlackwaterError):
-    """A statement that cannot be used, with the place where the trouble starts.
+    """An invalid statement, with line and column of the mistake.
 
     >>> str(SqlError("expected a number after WITHIN", line=2, column=9))
     'line 2, column 9: expected a number after WITHIN'
@@ -59,7 +59,7 @@ class SchemaError(SlackwaterError):
 
 
 class AlgebraError(SlackwaterError):
-    """An interval, box or region that makes no sense."""
+    """An interval, box or region that cannot exist."""
 
 
 class SourceError(SlackwaterError):
@@ -95,11 +95,11 @@ class TooManyItems(StatisticsError):
 
 
 class PlanningError(SlackwaterError):
-    """What cannot be planned, or a stored model that belongs to something else."""
+    """A query that cannot be planned, or a stored model of other data."""
 
 
 class Infeasible(PlanningError):
-    """A bound that a plan cannot keep: `tightest` is the least that any plan can, infinite where an item is nowhere."""
+    """No plan keeps the bound: `tightest` is the smallest that some plan keeps, infinite where an item is nowhere."""
 
     def __init__(self, message: str, *, tightest: float) -> None:
         super().__init__(message)
@@ -127,7 +127,7 @@ class StoreError(SlackwaterError):
 
 
 class ProtocolError(SlackwaterError):
-    """A message that is too large, is none of those that are spoken, or says what cannot be."""
+    """A message that is too large, of unknown type, or has impossible content."""
 
 
 class MissingPart(SlackwaterError):

@@ -1,4 +1,4 @@
-"""What one column may be: a range, some categories, or missing.
+"""Extent: the values that one column may have: a range, a set of categories, or null.
 
 Design
     Three kinds of *extent*, together able to describe every condition on one column, and closed under
@@ -209,7 +209,7 @@ def intersect(a: Extent, b: Extent) -> tuple[Extent, ...]:
 
 
 def meets(a: Extent, b: Extent) -> bool:
-    """Whether anything lies in both, neither of them empty: as `intersect`, without making anything of it."""
+    """True if two non-empty extents overlap; cheaper than `intersect`, as it builds nothing."""
     if isinstance(a, Interval):
         if isinstance(b, Interval):
             return not (_below(a, b) or _below(b, a))
@@ -229,7 +229,7 @@ def _below(a: Interval, b: Interval) -> bool:
 
 
 Place: TypeAlias = tuple[object, ...]
-"""Something by which values of a column, and nulls, can be put in order."""
+"""Sort key of a column's values and nulls."""
 _LOWEST: Place = ()
 _HIGHEST: Place = (2,)
 _NULL: Place = (3,)
@@ -238,12 +238,12 @@ _BEYOND: Place = (4,)
 
 
 def place_of(value: Scalar | None) -> Place:
-    """Where a value of a column, or null, stands among the ends of hulls."""
+    """Sort key of a value, or of null, among the ends of hulls."""
     return _NULL if value is None else order_of(value)
 
 
 def hull(extent: Extent | None) -> tuple[Place, Place]:
-    """Between what a column may be, nulls after all values; None where it may be anything."""
+    """Smallest and largest place of an extent, nulls after all values; None where the column may be anything."""
     match extent:
         case None:
             return _LOWEST, _BEYOND

@@ -1,4 +1,4 @@
-"""Which host keeps a standing query: a node by itself, Spark's executors, or aggregators in parts."""
+"""Host placement: the rule that assigns a standing query to the node, to Spark or to the network of aggregators."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ class HostKind(StrEnum):
     SPARK = "spark"
     """On Spark's executors: as many cores as there are, a micro-batch of latency."""
     NETWORK = "network"
-    """At aggregators, in parts that the client adds up; the node only plans. Nobody is placed here by a rule."""
+    """At aggregators, in parts that the client adds up; the node only plans. No placement rule assigns a query here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Placement:
         return frozenset({self.default, *self.tables.values(), *self.queries.values()})
 
     def of(self, table: str, name: str | None) -> HostKind:
-        """Who is to keep a query on this table, under this name if it has one."""
+        """The host of a new query on this table, under this name if it has one."""
         if name is not None and name.lower() in self.queries:
             return self.queries[name.lower()]
         return self.tables.get(table.lower(), self.default)

@@ -1,4 +1,4 @@
-"""The labels of one client on one table: which rows it is sent, under which plan, and from where in the log on.
+"""Labels of a client's cache: the region that is pushed, the plan's epoch, and the log position it holds from.
 
 Labels are what planning hands to serving. A *labels file* has one of them on each line, as JSON; the job that makes
 labels for thousands of clients writes it, a node reads it. Rows outside `pushed` are the client's to ask for.
@@ -17,48 +17,48 @@ from slackwater.core.region_codec import plain_region, strange_region
 from slackwater.core.types import Position
 
 MOST_LABELLED = 1_024
-"""Boxes that are pushed to one client of one table: each change is held against all of them."""
-MOST_SPOKEN = 512
-"""Boxes of a region that a client speaks of; clients ask in another way for more."""
+"""Boxes pushed to one client of one table; each change is compared with all of them."""
+MOST_REQUESTED = 512
+"""Boxes of a region in a client's message; for a larger region the client sends the whole query."""
 MOST_WEIGHT = 16_384
-"""Boxes, sides and values of categories of either."""
-MOST_SAID = 256 * 1024
-"""Bytes that a region takes in a message, if a client is to speak of it."""
+"""Boxes, sides and values of categories of a pushed region, or of one in a message."""
+MOST_REQUEST_BYTES = 256 * 1024
+"""Bytes of an encoded region in a client's message."""
 MOST_PAIRS = 20_000
-"""Pairs of boxes that are compared for a client: it is done while everybody else waits."""
+"""Pairs of boxes compared for one client message; all other sessions wait meanwhile."""
 MOST_WORK = 1_000_000
-"""Boxes, sides and values of categories that are looked at for that."""
+"""Boxes, sides and values of categories visited by those comparisons."""
 
 
-def labellable(pushed: Region) -> bool:
-    """Whether labels may be this: nodes make no others, and nobody takes others."""
+def is_pushable(pushed: Region) -> bool:
+    """True if a region is small enough for labels; nodes make no larger ones and accept no larger ones."""
     return len(pushed.boxes) <= MOST_LABELLED and pushed.weight <= MOST_WEIGHT
 
 
-def label_of(plain: list[Any]) -> Region:
-    """What is pushed, as somebody else wrote it; an AlgebraError where labels may not be that."""
+def pushed_region(plain: list[Any]) -> Region:
+    """The pushed region from an untrusted encoding; an AlgebraError where it is too large or invalid."""
     return strange_region(plain, MOST_LABELLED, MOST_WEIGHT, MOST_LABELLED**2, MOST_LABELLED * MOST_WEIGHT)
 
 
-def spoken(plain: list[Any], among: int = 1) -> Region:
-    """What a client speaks of, as one of so many regions of a message; an AlgebraError where it may not be that."""
-    return strange_region(plain, MOST_SPOKEN, MOST_WEIGHT, MOST_PAIRS, MOST_WORK // among)
+def requested_region(plain: list[Any], among: int = 1) -> Region:
+    """One of `among` regions in a client's message; an AlgebraError where it is too large or invalid."""
+    return strange_region(plain, MOST_REQUESTED, MOST_WEIGHT, MOST_PAIRS, MOST_WORK // among)
 
 
-def speakable(region: Region) -> bool:
-    """Whether a client may speak of a region: nodes take no others, and a message that is too long ends a session."""
-    if len(region.boxes) > MOST_SPOKEN or region.weight > MOST_WEIGHT:
+def is_requestable(region: Region) -> bool:
+    """True if a region is small enough for a client's message; a node closes a session that sends a larger one."""
+    if len(region.boxes) > MOST_REQUESTED or region.weight > MOST_WEIGHT:
         return False
     try:
         check_disjoint(region.boxes, MOST_PAIRS, MOST_WORK)
     except AlgebraError:
         return False
-    return len(msgspec.msgpack.encode(plain_region(region))) <= MOST_SAID
+    return len(msgspec.msgpack.encode(plain_region(region))) <= MOST_REQUEST_BYTES
 
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """What is pushed to `client` of `table`, from `position` on, under plan `epoch`; a higher epoch replaces a lower.
+    """The rows of `table` pushed to `client` from `position` on, under plan `epoch`; a higher epoch replaces a lower.
 
     `attributes` are the columns along which planning cut the table; `pushed` constrains no others.
     """
@@ -73,7 +73,7 @@ class Labels:
     def __post_init__(self) -> None:
         if self.epoch < 1:
             raise PlanningError(f"labels have an epoch of 1 or more, not {self.epoch}: 0 is before there were any")
-        if not labellable(self.pushed):
+        if not is_pushable(self.pushed):
             raise PlanningError(
                 f"the labels of {self.client} are {len(self.pushed.boxes)} boxes of weight {self.pushed.weight}; "
                 f"{MOST_LABELLED} and {MOST_WEIGHT} are allowed: push fewer, or larger, regions"
@@ -116,7 +116,7 @@ def labels_line(labels: Labels) -> str:
 
 
 def labels_of(line: str | bytes) -> Labels:
-    """The labels that such a line was made of."""
+    """Parse one line of a labels file."""
     try:
         plain = _decoder.decode(line)
         return Labels(
@@ -125,7 +125,7 @@ def labels_of(line: str | bytes) -> Labels:
             plain.epoch,
             Position(plain.position),
             tuple(plain.attributes),
-            label_of(plain.pushed),
+            pushed_region(plain.pushed),
         )
     except (msgspec.MsgspecError, AlgebraError) as error:
         raise PlanningError(f"this is not a line of a labels file: {error}") from error

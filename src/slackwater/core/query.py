@@ -1,4 +1,4 @@
-"""Queries as values: what every standing query says of itself, the oldest kinds of them, and one-shot queries.
+"""Query values: the interface of standing queries, selections, aggregates, joins and one-shot queries.
 
 A *selection* asks for the rows of one table inside a region. An *aggregate* asks for one number over such
 rows and may carry a bound. A *join* asks for pairs of rows of two tables. A *one-shot* is any SELECT, answered
@@ -32,7 +32,7 @@ class AnswerShape(Enum):
 
 
 class StandingQuery(Hashable, Protocol):
-    """What every standing query says of itself; a frozen value, so that equal questions are one query."""
+    """Interface of standing queries; a frozen value, so that equal questions are one query."""
 
     @property
     def table(self) -> str:
@@ -56,17 +56,17 @@ class StandingQuery(Hashable, Protocol):
 
     @property
     def bound(self) -> Bound:
-        """How far what was said may be from the truth."""
+        """Allowed distance between the value last sent and the truth."""
         ...
 
     @property
     def pushed(self) -> Region | None:
-        """The part of the answer that is sent to a client, who asks for the rest; None where all of it is."""
+        """The part of the answer that is pushed; the client pulls the rest. None where all of it is pushed."""
         ...
 
 
 class OfNumber:
-    """What all queries for one number have in common; they have a `bound` of their own."""
+    """Base of queries whose answer is one number; subclasses define `bound`."""
 
     __slots__ = ()
 
@@ -87,7 +87,7 @@ class OfNumber:
 
 
 class OfRows:
-    """What all queries for rows have in common; they have `columns` of their own."""
+    """Base of queries whose answer is rows; subclasses define `columns`."""
 
     __slots__ = ()
 
@@ -206,7 +206,7 @@ class Join(OfRows):
 
 
 TableQuery: TypeAlias = Selection | Aggregate
-"""What stands on one table."""
+"""A standing query on one table."""
 
 
 @dataclass(frozen=True, slots=True)

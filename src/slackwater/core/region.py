@@ -1,4 +1,4 @@
-"""Boxes and regions: which rows of a table a condition selects.
+"""Region: the rows of a table that a condition selects, as a union of disjoint boxes.
 
 A `Box` gives an extent for some columns and lets the others be anything. A `Region` is a finite union of
 pairwise disjoint boxes, so that counting, routing and shipping never see a row twice. Both are closed under
@@ -34,12 +34,12 @@ _PLAIN = 8
 """Boxes that are taken away one after the other, without being put in order first."""
 
 ValueOf: TypeAlias = Callable[[str], Scalar | None]
-"""How a box looks at a row: from column name to value (`{"price": 3.0}.get` will do)."""
+"""Accessor of a row: from column name to value (`{"price": 3.0}.get` will do)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One column of a box and what it may be."""
+    """Constraint of a box on one column: an extent."""
 
     column: str
     extent: Extent
@@ -76,7 +76,7 @@ class Box:
 
     @property
     def weight(self) -> int:
-        """How much there is to look at: the box, its sides and every value of a category."""
+        """Size for limits on work: the box, its sides and every value of a category."""
         values = sum(len(side.extent.values) for side in self.sides if isinstance(side.extent, Categories))
         return 1 + len(self.sides) + values
 
@@ -190,7 +190,7 @@ def _swept(boxes: tuple[Box, ...], cuts: tuple[Box, ...]) -> tuple[Box, ...]:
 
 
 def _few(boxes: Iterable[Box]) -> tuple[Box, ...]:
-    """These boxes, if they are not more than a region may have; no more of them are made than it takes to know."""
+    """These boxes as a tuple; an error beyond `MOST_BOXES`, without building the rest."""
     found = tuple(islice(boxes, MOST_BOXES + 1))
     if len(found) > MOST_BOXES:
         raise AlgebraError(
@@ -227,7 +227,7 @@ class Region:
 
     @property
     def weight(self) -> int:
-        """How much there is to look at: its boxes, their sides and every value of a category."""
+        """Size for limits on work: its boxes, their sides and every value of a category."""
         return sum(box.weight for box in self.boxes)
 
     def __iter__(self) -> Iterator[Box]:

@@ -1,4 +1,4 @@
-"""Regions as plain lists, for snapshots, messages and files.
+"""Region codec: regions as plain lists, for snapshots, messages and files.
 
 Sets are written in order: equal regions are equal bytes.
 
@@ -24,7 +24,7 @@ def plain_region(region: Region) -> list[Any]:
 
 
 def region_of(plain: list[Any]) -> Region:
-    """The region that such lists were made of; a ValueError or TypeError where they were made of none.
+    """Decode a region; a ValueError or TypeError where the lists are none.
 
     Anybody may have written them, so every value is looked at: what is let in here is put in order and shown later.
     """
@@ -32,9 +32,9 @@ def region_of(plain: list[Any]) -> Region:
 
 
 def strange_region(plain: list[Any], most_boxes: int, most_weight: int, most_pairs: int, most_work: int) -> Region:
-    """The region that a stranger's lists were made of, if it is one and not too much to look at; else an AlgebraError.
+    """Decode a region from an untrusted encoding; an AlgebraError where it is invalid or exceeds a limit.
 
-    Boxes that overlap are no region: whoever counts or ships by them would see rows twice.
+    Boxes that overlap are no region: counts and transfers by them would include rows twice.
     """
     if len(plain) > most_boxes:
         raise AlgebraError(f"a region of {len(plain)} boxes came, and {most_boxes} are allowed")

@@ -1,4 +1,4 @@
-"""Which keys a condition can reach, where that is a list.
+"""Key enumeration: the finite set of keys that a condition can match, where there is one.
 
 Only the conditions on key columns count here; another one can make the list shorter and never longer.
 """

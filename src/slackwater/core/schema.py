@@ -1,4 +1,4 @@
-"""What a table looks like: its columns, its key and which column says when something happened."""
+"""Table schema: columns, primary key and event-time column."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -9,13 +9,13 @@ from slackwater.core.errors import SchemaError
 from slackwater.core.types import DataType, Key, Row
 
 RESERVED_PREFIX = "$"
-"""Names that start so belong to Slackwater (`$time`, `$source`, …); no column may use them."""
+"""Prefix of names that belong to Slackwater (`$time`, `$source`, …); no column may use them."""
 LONGEST_NAME = 128
 MOST_COLUMNS = 1024
 
 
 def check_name(name: str, what: str) -> None:
-    """Refuse names that could not be written back as SQL or that clash with ours."""
+    """Refuse names that SQL could not express or that are reserved."""
     if not name or len(name) > LONGEST_NAME:
         raise SchemaError(f"{what} name must have 1 to {LONGEST_NAME} characters, this one has {len(name)}")
     if name.startswith(RESERVED_PREFIX):

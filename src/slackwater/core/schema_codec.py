@@ -1,4 +1,4 @@
-"""Definitions of tables as plain lists, for snapshots; equal tables are equal bytes."""
+"""Schema codec: table definitions as plain lists; equal tables give equal bytes."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a user can tell the system to do, once the names in it are known to be right."""
+"""Bound statements: one value for each statement of the language, all names resolved."""
 
 from dataclasses import dataclass
 from enum import Enum

@@ -1,4 +1,4 @@
-"""The five column types, scalars of those types, and instants.
+"""Column types: the five types of SQL, their scalars, and instants.
 
 A scalar is a plain Python value. TIMESTAMP scalars are `Instant`s: microseconds since 1970-01-01 UTC as an
 `int`, so that event times and timestamp columns compare and subtract without a time zone in sight.

@@ -1,4 +1,4 @@
-"""What happened to one row: the update that came in, and the change it made.
+"""Update and change: a row as it came in, and its effect on the latest state.
 
 Batches travel as Arrow columns (`core.arrow`); these values are the same thing one at a time, for the edges,
 the tests and the oracles.
@@ -11,7 +11,7 @@ from slackwater.core.types import Instant, Key, Row
 
 
 class Operation(IntEnum):
-    """What an update does to the row of its key. The numbers are stored in the log: never reuse one."""
+    """Effect of an update on the row of its key. The numbers are stored in the log: never reuse one."""
 
     UPSERT = 0
     DELETE = 1
@@ -19,7 +19,7 @@ class Operation(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Who said it and as which utterance: two updates with one origin are the same update."""
+    """Identity of an update: its source and its sequence number there. Equal origins are the same update."""
 
     source: str
     sequence: int
@@ -37,7 +37,7 @@ class Update:
 
     @property
     def rank(self) -> tuple[Instant, str, int]:
-        """Which of two updates of a key is the later one: the greater rank wins.
+        """Order of the updates of one key: the greatest rank is the latest.
 
         >>> older = Update("t", ("a", 1.0), Instant(5), Origin("s", 9))
         >>> newer = Update("t", ("a", 2.0), Instant(6), Origin("s", 1))

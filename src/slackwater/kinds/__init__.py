@@ -1,4 +1,4 @@
-"""Kinds of standing query: one folder each, with everything that is a kind's own, and one line in `registry.KINDS`.
+"""Query kinds: one folder for each kind of standing query, one line in `registry.KINDS`.
 
 To add one, write its value (what `core.query.StandingQuery` asks for) and its `base.QueryKind`, add it to `KINDS`, and
 give `processing.operators.OPERATORS` something that keeps it. No other room names a kind.

@@ -1,4 +1,4 @@
-"""The seam of kinds: what a kind of standing query brings.
+"""Query-kind protocol: what a kind of standing query brings.
 
 Contract (kept by every kind, tested in `tests/contracts/test_kinds.py`)
 
@@ -54,19 +54,19 @@ class QueryKind(ABC, Generic[Q]):
     """One kind of standing query; see the module for what is promised."""
 
     name: ClassVar[str]
-    """What it is called, in the plural's singular: `aggregate`."""
+    """Name of the kind, in the singular: `aggregate`."""
     value: ClassVar[type]
     """The class of its queries."""
     hosts: ClassVar[frozenset[HostKind]] = frozenset({HostKind.NODE, HostKind.SPARK})
-    """Who may keep it."""
+    """Hosts that can run queries of this kind."""
     holds_table: ClassVar[bool] = True
-    """Whether a table must not be dropped while a query of this kind stands on it."""
+    """True if a table must not be dropped while a query of this kind reads it."""
     bounded: ClassVar[bool] = False
-    """Whether it may be asked for WITHIN a bound."""
+    """True if WITHIN is allowed."""
 
     @property
     def tag(self) -> str:
-        """What its encoded form begins with."""
+        """First element of its encoded form."""
         return self.name
 
     # ---- SQL
@@ -77,7 +77,7 @@ class QueryKind(ABC, Generic[Q]):
 
     @abstractmethod
     def matches(self, tree: exp.Expr) -> bool:
-        """Whether a subscription or SELECT of this shape is of this kind."""
+        """True if a subscription or SELECT of this shape is of this kind."""
 
     @abstractmethod
     def bind(self, asked: UnboundSubscription) -> Q:
@@ -89,7 +89,7 @@ class QueryKind(ABC, Generic[Q]):
 
     @abstractmethod
     def explain(self, query: Q) -> ExplainTree:
-        """What the query was understood to be."""
+        """EXPLAIN tree of a query."""
 
     # ---- the query as a value
 
@@ -99,7 +99,7 @@ class QueryKind(ABC, Generic[Q]):
 
     @abstractmethod
     def decode(self, plain: list[Any], text: str) -> Q | None:
-        """The query that such lists were made of, registered under this text; None where another kind has it."""
+        """Decode a query registered under this text; None where the lists belong to another kind."""
 
     @abstractmethod
     def check(self, query: Q, schemas: Sequence[TableSchema]) -> None:
@@ -110,17 +110,17 @@ class QueryKind(ABC, Generic[Q]):
         """The same question of those rows of a table alone that lie in a region."""
 
     def kept_as(self, query: Q) -> StandingQuery:
-        """The query as operators keep it."""
+        """The query in the form that operators register."""
         return query
 
     # ---- the answer
 
     def answer_table(self, query: Q) -> str:
-        """What rows of its answer go by: a table, or a name that `answer_schema` knows."""
+        """Name of the schema of its answer's rows: a table, or a name that `answer_schema` knows."""
         return query.table
 
     def answer_schema(self, name: str, schema: Callable[[str], TableSchema]) -> TableSchema | None:
-        """The definition of the rows that go by this name; None where it is not a name of this kind."""
+        """Schema of answer rows by this name; None where it is not a name of this kind."""
         return None
 
     @abstractmethod
@@ -129,14 +129,14 @@ class QueryKind(ABC, Generic[Q]):
 
 
 class TableKind(QueryKind[Q]):
-    """A kind on one table whose answer is put together of what each row gives to it."""
+    """A kind on one table whose answer is a fold over contributions of single rows."""
 
     @abstractmethod
     def contribution(self, query: Q, key: Key, row: Mapping[str, Scalar | None]) -> tuple[Scalar | None, ...] | None:
-        """What a row gives to the answer: the columns shown, or a number; None where it lies outside."""
+        """Contribution of a row to the answer: the columns shown, or a number; None where it lies outside."""
 
     def fold(self, query: Q, contributions: Iterable[tuple[Scalar | None, ...]]) -> float | None:
-        """The number that contributions make together; rows have none."""
+        """Combine contributions into the answer's number; kinds of rows have none."""
         return None
 
     def recompute(self, query: Q, tables: Mapping[str, TableRows]) -> float | AnswerRows | None:

@@ -1,4 +1,4 @@
-"""Checks that queries of several kinds need: whether a region fits a table."""
+"""Type check of a region against the schema of its table; several kinds share it."""
 
 from slackwater.core.errors import AlgebraError
 from slackwater.core.extent import Categories, Interval, Missing

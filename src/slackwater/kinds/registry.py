@@ -1,4 +1,4 @@
-"""The list of kinds, and what is asked of the kind of a query: codec, checks, names of answers."""
+"""Registry of kinds: the list `KINDS`, and dispatch of codecs, checks and names of answers by kind."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -20,7 +20,7 @@ KINDS: list[QueryKind[Any]] = [
     CacheKind(),
     SelectionKind(),
 ]
-"""In the order in which they are asked: the first that matches a statement binds it, the first that decodes has it."""
+"""In order of precedence: the first that matches a statement binds it, the first that decodes an encoding owns it."""
 
 
 def kind_of(query: StandingQuery) -> QueryKind[Any]:
@@ -42,7 +42,7 @@ def plain_query(query: StandingQuery) -> list[Any]:
 
 
 def query_of(plain: list[Any], text: str = "") -> StandingQuery:
-    """The query that such lists were made of, registered under this text."""
+    """Decode a query registered under this text."""
     for kind in KINDS:
         if kind.tag == plain[0]:
             query: StandingQuery | None = kind.decode(plain, text)
@@ -57,18 +57,18 @@ def check_query(query: StandingQuery, schema: Callable[[str], TableSchema]) -> N
 
 
 def kept_as(query: StandingQuery) -> StandingQuery:
-    """The query as operators keep it."""
+    """The query in the form that operators register."""
     kept: StandingQuery = kind_of(query).kept_as(query)
     return kept
 
 
 def answer_table(query: StandingQuery) -> str:
-    """What rows of a query's answer go by."""
+    """Name of the schema of a query's answer rows."""
     return kind_of(query).answer_table(query)
 
 
 def answer_schema(name: str, schema: Callable[[str], TableSchema]) -> TableSchema:
-    """The definition of the rows that go by a name: of a table, or of the answers of a kind."""
+    """Schema of rows by name: of a table, or of the answers of a kind."""
     for kind in KINDS:
         found = kind.answer_schema(name, schema)
         if found is not None:

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from slackwater.core.errors import AlgebraError, SlackwaterError
-from slackwater.core.labels import MOST_PAIRS, MOST_WORK, labellable, spoken
+from slackwater.core.labels import MOST_PAIRS, MOST_WORK, is_pushable, requested_region
 from slackwater.core.region import NOTHING, Region
 from slackwater.dissemination.encoding import encode_rows
 from slackwater.dissemination.messages import Ask, Fact, GiveUp, Reply, Report, Unanswered, WireRegion
@@ -130,7 +130,7 @@ class Questions:
         except AlgebraError:
             region = NOTHING
         self._given_up[kept.number] = (kept.epoch, now)
-        self._desk.append.append(relabelled(kept, region if labellable(region) else NOTHING))
+        self._desk.append.append(relabelled(kept, region if is_pushable(region) else NOTHING))
 
     # Answers.
 
@@ -210,7 +210,7 @@ class Questions:
     def _region(self, table: str, plain: WireRegion, among: int = 1) -> Region | None:
         """A region as a stranger wrote it, one of so many in a message; None where it is none of this table."""
         try:
-            region = spoken(plain, among)
+            region = requested_region(plain, among)
             check_region(region, self._engine.schema(table))
             return region
         except SlackwaterError:

@@ -1,4 +1,4 @@
-"""Where updates come from: files and their replay, HTTP polling, generators. See `base` for the contract."""
+"""Sources of updates: files and their replay, HTTP polling, generators. See `base` for the contract."""
 
 from slackwater.sources.base import Source
 from slackwater.sources.bodies import BodyFormat

@@ -1,4 +1,4 @@
-"""What a source is: the contract, in words, and the limits that every source keeps.
+"""Source protocol: the contract, in words, and the limits that every source keeps.
 
 Contract
 
@@ -51,11 +51,11 @@ RowNumbers: TypeAlias = npt.NDArray[np.int64]
 
 
 class Source(Protocol):
-    """Where updates come from; see the module for what is promised."""
+    """Source of updates; the module states its contract."""
 
     @property
     def schema(self) -> TableSchema | None:
-        """The table it offers rows for, if it knows."""
+        """Schema of its rows, where it is known."""
         ...
 
     def arrivals(self) -> Iterator[Arrival]:
@@ -65,7 +65,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FileRows:
-    """What a reader of one format hands on: columns, the number of each row in the file, and what was refused."""
+    """Output of a format reader: columns, the number of each row in the file, and the refused rows."""
 
     numbers: RowNumbers
     batch: pa.RecordBatch

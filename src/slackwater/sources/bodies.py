@@ -1,4 +1,4 @@
-"""The body of an HTTP answer as rows: a JSON array of objects, one object, JSON-lines, or CSV."""
+"""HTTP body parser: a JSON array of objects, one object, JSON-lines, or CSV as rows."""
 
 from collections.abc import Iterator
 from enum import Enum
@@ -13,7 +13,7 @@ from slackwater.sources.json_lines import JsonLinesReader, gather
 
 
 class BodyFormat(Enum):
-    """What an answer is made of; AUTO goes by its content type, then by its first character."""
+    """Format of an answer; AUTO detects it from the content type, then from the first character."""
 
     AUTO = "auto"
     JSON = "json"

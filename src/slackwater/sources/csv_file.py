@@ -1,4 +1,4 @@
-"""CSV: every cell as text, unchecked; empty and unquoted means null, `""` is empty text.
+"""CSV reader: every cell as text, unchecked; empty and unquoted means null, `""` is empty text.
 
 A column arrives as text, or as bytes when some cell of the batch is not UTF-8: admission refuses just that row.
 """
@@ -187,7 +187,7 @@ def _names(header: bytes, delimiter: str, place: str) -> tuple[str, ...]:
 
 
 def _checked(names: tuple[str, ...], place: str) -> tuple[str, ...]:
-    """Refuse what cannot be told apart; a column without a name is called after its place."""
+    """Refuse duplicate column names; a column without a name gets one from its index."""
     names = tuple(name or f"column_{index}" for index, name in enumerate(names, start=1))
     if len(names) > MOST_FIELDS:
         raise SourceError(f"{place} has {len(names):,} columns; at most {MOST_FIELDS:,} can be read")

@@ -1,4 +1,4 @@
-"""Cutting CSV bytes into records, so that one bad record costs one record.
+"""CSV record splitter: cuts bytes into records, so that one bad record costs one record.
 
 Design
     Arrow's CSV reader is fast but gives up for good on a line longer than its block, numbers rows only in some
@@ -193,9 +193,9 @@ _HUGE = ("huge-line", f"longer than the {LONGEST_LINE:,} bytes allowed")
 
 
 def _inside_quotes(data: bytes, octets: npt.NDArray[np.uint8], delimiter: bytes) -> npt.NDArray[np.bool_] | None:
-    """Which bytes lie between quotes, or None where counting quotes would not tell.
+    """Mask of the bytes between quotes; None where the count of quotes does not determine it.
 
-    It tells when every first, third, … quote begins a field and every other ends one, or both are halves of a
+    It does when every first, third, … quote begins a field and every other ends one, or both are halves of a
     doubled quote; and when no CR outside quotes stands alone.
     """
     if b'"' not in data:

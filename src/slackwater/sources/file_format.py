@@ -1,4 +1,4 @@
-"""Opening files: which format, and the bytes block by block; every failure with advice.
+"""File format detection and block reading, with decompression; every failure with advice.
 
 `.gz` is undone on the way for CSV and JSON-lines. A compressed file that ends in the middle gives the blocks that
 are whole and then says what was wrong in `trouble`.
@@ -49,7 +49,7 @@ class ReadFailure:
 
 
 def detect(path: Path) -> Format:
-    """Tell the format by the name, and by the first bytes where the name says nothing.
+    """Detect the format by the file name, and by the first bytes where the name has no known suffix.
 
     >>> detect(Path("no/such/file.csv"))
     Traceback (most recent call last):
@@ -71,7 +71,7 @@ def detect(path: Path) -> Format:
 
 
 def open_bytes(path: Path) -> IO[bytes]:
-    """Open a file for reading, or say why not."""
+    """Open a file for reading; a `SourceError` with the reason where that fails."""
     try:
         if path.is_dir():
             raise SourceError(f"{path} is a folder; name a file in it")

@@ -1,4 +1,4 @@
-"""A file as a source: any format, wide or long."""
+"""File source: any format, wide or long."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Polling an address over HTTP: a JSON array, object or lines, or CSV, asked for again and again.
+"""HTTP poller: periodic requests for a JSON array, object or lines, or CSV.
 
 The poller never raises while it runs: whatever goes wrong is a `Failed` or `Suspended` outcome, followed by another
 try. It ends when it is cancelled, or when its consumer closes it.
@@ -26,7 +26,7 @@ from slackwater.core.schema import TableSchema
 from slackwater.core.types import Instant
 from slackwater.sources.base import FileRows
 from slackwater.sources.bodies import BadBody, BodyFormat, body_rows
-from slackwater.sources.http_request import Asker, checked, public, read_body
+from slackwater.sources.http_request import HttpRequester, checked, public, read_body
 from slackwater.sources.poll_schedule import (
     Failed,
     Fetched,
@@ -73,7 +73,7 @@ class HttpPoller:
         self._clock = clock
         self._chance = chance
         self._options = options or PollOptions()
-        self._asker = Asker(self._options)
+        self._requester = HttpRequester(self._options)
         self._format = format
         self._timezone = timezone
         self._wait = wait
@@ -85,7 +85,7 @@ class HttpPoller:
         """Poll for ever, one outcome for each request; wrap in `contextlib.aclosing` to stop early."""
         options = self._options
         bucket = TokenBucket(options.rate, options.burst, self._clock)
-        async with self._asker.client() as client:
+        async with self._requester.client() as client:
             while True:
                 while not bucket.take():
                     await self._wait(bucket.wait())
@@ -107,7 +107,7 @@ class HttpPoller:
     async def _poll(self, client: httpx.AsyncClient) -> PollOutcome:
         """One request, whatever becomes of it."""
         try:
-            return await self._asker.ask(client, self._url, self._progress.validators.headers(), self._answer)
+            return await self._requester.ask(client, self._url, self._progress.validators.headers(), self._answer)
         except BadBody as error:
             return self._failed(error.reason, str(error))
 

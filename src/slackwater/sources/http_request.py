@@ -1,4 +1,4 @@
-"""One request over HTTP to a stranger: redirects, time and size limited, failures told as one kind of error."""
+"""HTTP request to an untrusted server: redirects, time and size limited; one error type for all failures."""
 
 import asyncio
 import zlib
@@ -14,14 +14,14 @@ from slackwater.sources.poll_schedule import PollOptions
 T = TypeVar("T")
 
 
-class Asker:
-    """Asks by the rules of these options."""
+class HttpRequester:
+    """HTTP client for untrusted servers, with the limits of these options."""
 
     def __init__(self, options: PollOptions) -> None:
         self._options = options
 
     def client(self) -> httpx.AsyncClient:
-        """What the requests are made with."""
+        """HTTP session of the requests."""
         options = self._options
         return httpx.AsyncClient(
             headers={"Accept-Encoding": "gzip, deflate", "User-Agent": "slackwater", **dict(options.headers)},
@@ -49,7 +49,7 @@ class Asker:
             raise BadBody("cannot-connect", str(error)) from None
         except (httpx.NetworkError, httpx.ProtocolError) as error:
             raise BadBody("connection-lost", str(error) or type(error).__name__) from None
-        except Exception as error:  # whatever a stranger's answer sets off must not end who asks
+        except Exception as error:  # no answer of an untrusted server may end the poller
             raise BadBody("request-failed", f"{type(error).__name__}: {error}") from None
 
     async def _asked(
@@ -98,7 +98,7 @@ async def read_body(response: httpx.Response, largest: int) -> bytes:
 
 
 def checked(address: str) -> httpx.URL:
-    """An address that can be asked, or a `SourceError`."""
+    """Validate an address; a `SourceError` where no request can go there."""
     try:
         url = httpx.URL(address)
     except (httpx.InvalidURL, TypeError, ValueError) as error:

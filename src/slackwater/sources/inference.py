@@ -1,4 +1,4 @@
-"""Guessing how a file is to be read, by rules that can be told and overridden.
+"""Schema inference: types, time column, shape and key of a file from a sample; the user can override each.
 
 Rules, on a sample of the first rows
     types       Parquet: its own (other whole numbers → BIGINT, other fractional ones → DOUBLE, dates → TIMESTAMP,
@@ -43,7 +43,7 @@ _LEADING_ZERO = r"^\s*[+-]?0\d"
 
 
 class Auto(Enum):
-    """Stands for "find out yourself" where None means "there is none"."""
+    """Marker for "infer it", where None means "there is none"."""
 
     AUTO = "auto"
 
@@ -53,7 +53,7 @@ AUTO = Auto.AUTO
 
 @dataclass(frozen=True, slots=True)
 class _Sampled:
-    """What the sample says about one column; `type` is None when it holds no value."""
+    """Statistics of one column in the sample; `type` is None when it holds no value."""
 
     name: str
     cells: pa.Array
@@ -74,7 +74,7 @@ def infer(
     delimiter: str | None = None,
     names: tuple[str, ...] | None = None,
 ) -> Reading:
-    """Decide how to read a file; whatever is given is taken as given."""
+    """Infer how to read a file; arguments that are given override the inference."""
     path = Path(path)
     found = format or detect(path)
     delimiter = delimiter or default_delimiter(path)
@@ -156,10 +156,10 @@ def _sample(path: Path, format: Format, delimiter: str, names: tuple[str, ...] |
     raise SourceError(f"{path} has no row that can be read; give the table's definition, or another file")
 
 
-def _roomy(column: _Sampled, told: Mapping[str, DataType], key: tuple[str, ...], *, from_text: bool) -> DataType:
+def _roomy(column: _Sampled, declared: Mapping[str, DataType], key: tuple[str, ...], *, from_text: bool) -> DataType:
     """The type of a column of a long file: a sample of text cannot prove that no fraction will follow."""
     kind = column.type or DataType.TEXT
-    whole_so_far = from_text and kind is DataType.BIGINT and column.name not in key and column.name not in told
+    whole_so_far = from_text and kind is DataType.BIGINT and column.name not in key and column.name not in declared
     return DataType.DOUBLE if whole_so_far else kind
 
 

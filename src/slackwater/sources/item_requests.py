@@ -1,4 +1,4 @@
-"""Single items over HTTP, each asked for when somebody wants it: one a request, or several where that is offered.
+"""Item fetcher: single items on demand over HTTP, one in each request or batched where the server offers it.
 
 An address holds `{key}` for one item, and may have a sibling with `{keys}` for several, joined by commas. Answers are
 rows as everywhere; the row of a key is found by the key column. Of a single item the server's validators (ETag,
@@ -18,7 +18,7 @@ from slackwater.core.clock import Clock
 from slackwater.core.errors import SourceError
 from slackwater.core.types import Instant
 from slackwater.sources.bodies import BadBody, BodyFormat, body_rows
-from slackwater.sources.http_request import Asker, checked, public, read_body
+from slackwater.sources.http_request import HttpRequester, checked, public, read_body
 from slackwater.sources.poll_schedule import PollOptions, PollProgress, TokenBucket, retry_after
 
 _SECOND = 1_000_000
@@ -29,7 +29,7 @@ MOST_TOGETHER = 50
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where items are asked for, and in which columns of an answer key and value stand."""
+    """Address of the items of a source, and the answer's columns of key and value."""
 
     one: str
     several: str | None
@@ -47,7 +47,7 @@ class Endpoint:
             checked(address.replace(mark, "x"))
 
     def address(self, keys: Sequence[str]) -> str:
-        """Where to ask for one item, or for several at once.
+        """Address of one item, or of a batch of items.
 
         >>> where = Endpoint("http://h/q/{key}", "http://h/q?s={keys}", "symbol", "price")
         >>> where.address(["A/1"]), where.address(["A", "B"])
@@ -69,14 +69,14 @@ class Got:
 
 @dataclass(frozen=True, slots=True)
 class Same:
-    """The server says that it is the one of before."""
+    """The value did not change (304)."""
 
     key: str
 
 
 @dataclass(frozen=True, slots=True)
 class PullFailure:
-    """No value came, why, and in how many seconds to ask again."""
+    """A failed fetch: the reason, and the seconds until the next try."""
 
     key: str
     why: str
@@ -87,7 +87,7 @@ Brought: TypeAlias = Got | Same | PullFailure
 
 
 class ItemFetcher:
-    """Asks one server for items, within its rate limit; use `client` for as long as it is needed."""
+    """Fetches items from one server within its rate limit; `client` is its HTTP session."""
 
     def __init__(self, endpoint: Endpoint, clock: Clock, chance: random.Random, options: PollOptions) -> None:
         self.requests = 0
@@ -95,18 +95,18 @@ class ItemFetcher:
         self._clock = clock
         self._chance = chance
         self._options = options
-        self._asker = Asker(options)
+        self._requester = HttpRequester(options)
         self._bucket = TokenBucket(options.rate, options.burst, clock)
         self._progress: dict[str, PollProgress] = {}
         self._rest_until = Instant(0)
-        """The server asked for rest until then."""
+        """End of the server's Retry-After period."""
 
     def client(self) -> httpx.AsyncClient:
-        """What the requests are made with."""
-        return self._asker.client()
+        """HTTP session of the requests."""
+        return self._requester.client()
 
     def groups(self, keys: Iterable[str]) -> list[list[str]]:
-        """The requests that bring these items."""
+        """Group items into requests."""
         wanted = list(keys)
         size = 1 if self._endpoint.several is None else self._endpoint.together
         return [wanted[at : at + size] for at in range(0, len(wanted), size)]
@@ -126,7 +126,7 @@ class ItemFetcher:
             return await self._read(response, keys, public(url))
 
         try:
-            return await self._asker.ask(client, url, known.validators.headers(), read)
+            return await self._requester.ask(client, url, known.validators.headers(), read)
         except BadBody as error:
             return [self._missed(key, str(error)) for key in keys]
         finally:
@@ -180,7 +180,7 @@ class ItemFetcher:
 
 
 def _number(cell: object) -> float | None:
-    """A cell as a number; a stranger may have written it as text."""
+    """A cell as a number; text that reads as a number counts."""
     if isinstance(cell, bool) or not isinstance(cell, int | float | str):
         return None
     try:

@@ -1,4 +1,4 @@
-"""JSON-lines: one object a line; a line that is none is refused and the others arrive."""
+"""JSON-lines reader: one object a line; a malformed line is refused and the others arrive."""
 
 from collections.abc import Iterable, Iterator
 

@@ -1,4 +1,4 @@
-"""JSON objects as rows: one object at a time in, Arrow columns out.
+"""JSON rows: one object at a time in, Arrow columns out.
 
 A row is a flat object of scalars. What is not becomes a `Fault`: `not-json`, `not-an-object`, `nested-value`,
 `empty-object`, `duplicate-key`, `reserved-name`, `wrong-encoding`, `too-many-columns`.
@@ -147,7 +147,7 @@ def _kind(value: object) -> str:
 
 
 def _repeated(text: bytes) -> str | None:
-    """The first member that occurs twice; slow, for the few rows that look as if."""
+    """The first duplicate member; slow, for the few suspicious rows."""
     found: list[str] = []
 
     def look(pairs: list[tuple[str, Any]]) -> None:

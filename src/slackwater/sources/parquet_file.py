@@ -1,4 +1,4 @@
-"""Parquet: typed columns, row group by row group.
+"""Parquet reader: typed columns, row group by row group.
 
 A file that was cut off has lost its directory, which stands at the end: nothing of it can be read, and one refusal
 (`truncated-file`) says so. A row group whose bytes are damaged is refused as a whole (`damaged-rows`); the others

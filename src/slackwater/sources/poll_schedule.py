@@ -1,4 +1,4 @@
-"""The decisions of a poller, without I/O: when to ask, what to send along, how long to hold back.
+"""Poll schedule, without I/O: exponential back-off, token bucket, conditional requests, Retry-After.
 
 Clock and random generator are arguments, so every schedule can be tested to the microsecond.
 """
@@ -76,7 +76,7 @@ class TokenBucket:
         """Seconds until a request is allowed."""
         self._refill()
         missing = 1 - self._tokens
-        # Rounded up to a microsecond, the clock's grain: who waits this long finds a token.
+        # Rounded up to a microsecond, the clock's grain: after this wait there is a token.
         return math.ceil(missing / self._rate * _SECOND) / _SECOND if missing > 0 else 0.0
 
     def take(self) -> bool:
@@ -95,7 +95,7 @@ class TokenBucket:
 
 @dataclass(frozen=True, slots=True)
 class Validators:
-    """What the server said of its last answer, to ask "anything newer?" with.
+    """Cache validators (ETag, Last-Modified) of the last answer, for conditional requests.
 
     >>> Validators().after({"etag": '"a1"'}).headers()
     {'If-None-Match': '"a1"'}
@@ -110,19 +110,19 @@ class Validators:
         return {name: value for name, value in conditions.items() if value is not None}
 
     def after(self, headers: Mapping[str, str]) -> "Validators":
-        """The validators of a new answer; what it does not say is forgotten."""
+        """The validators of a new answer; headers that it lacks are dropped."""
         return Validators(_sendable(headers.get("etag")), _sendable(headers.get("last-modified")))
 
 
 def _sendable(value: str | None) -> str | None:
-    """A header that can be sent back: a stranger chose it."""
+    """True if a validator from an untrusted server is safe to send back."""
     if value is None or len(value) > _LONGEST_VALIDATOR or not value.isascii() or not value.isprintable():
         return None
     return value
 
 
 def retry_after(value: str | None, now: Instant, most: float) -> float | None:
-    """Seconds to hold back as a `Retry-After` header asks, at most `most`; None when it says nothing usable.
+    """Seconds to wait by a `Retry-After` header, at most `most`; None when the header is not usable.
 
     >>> retry_after("120", Instant(0), most=60), retry_after("Thu, 01 Jan 1970 00:00:07 GMT", Instant(0), most=60)
     (60, 7.0)
@@ -188,12 +188,12 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class NotModified:
-    """The server says that nothing is new."""
+    """Not modified (304)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A request that brought nothing: why, the how-many-eth failure in a row, and when the next try comes."""
+    """A failed request: the reason, the number of failures in a row, and the time of the next try."""
 
     reason: str
     detail: str
@@ -203,7 +203,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Suspended:
-    """The server asked to be left alone until then (Retry-After)."""
+    """Polling is suspended until then (Retry-After)."""
 
     until: Instant
     detail: str
@@ -215,7 +215,7 @@ PollOutcome: TypeAlias = Fetched | NotModified | Failed | Suspended
 
 @dataclass(frozen=True, slots=True)
 class PollProgress:
-    """Where a poller stands between two requests; each request makes the next one."""
+    """State of a poller between two requests; each request makes the next one."""
 
     validators: Validators = Validators()
     failures: int = 0

@@ -1,4 +1,4 @@
-"""How a file is to be read: a plain value, inferred (`inference.infer`) or written down."""
+"""Read options of a file: a plain value, inferred (`inference.infer`) or written down."""
 
 import hashlib
 from dataclasses import dataclass

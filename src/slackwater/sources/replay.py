@@ -1,4 +1,4 @@
-"""Replay: hand on what a source yields at the pace at which it happened.
+"""Replay: re-emits the rows of a source at the pace of their event times.
 
 Design
     A row is *due* when as much time has passed on the clock since the replay began as passed in the data between
@@ -37,7 +37,7 @@ _USUAL_GAP = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast: `speed` times as fast as it happened, or `rate` rows a second whatever the times say.
+    """Pace of a replay: `speed` times as fast as it happened, or `rate` rows a second whatever the times say.
 
     >>> Pace(speed=60).gap
     1.0
@@ -67,7 +67,7 @@ class Pace:
 
     @property
     def unpaced(self) -> bool:
-        """Whether nothing is ever waited for."""
+        """True if rows are emitted without any wait."""
         return self.rate is None and self.speed == FULL_SPEED
 
 

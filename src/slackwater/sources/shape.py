@@ -1,4 +1,4 @@
-"""Wide and long.
+"""Shape of a trace: wide (a column for each item) or long (a row for each item), and the way from one to the other.
 
 *Long*: one row is one update; it is passed on as it is.
 
@@ -71,7 +71,7 @@ def melt(rows: FileRows, items: tuple[str, ...], time: str) -> FileRows:
 
 
 def value_names(time: str) -> tuple[str, str]:
-    """What the item and the value are called: `item` and `value`, unless the time column is called so."""
+    """Column names of item and value: `item` and `value`, unless the time column has that name."""
     first, second = ITEM, VALUE
     while first.lower() == time.lower():
         first += "_"

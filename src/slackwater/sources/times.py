@@ -15,7 +15,7 @@ _CLOCK = r"\d{2}(?::?\d{2}(?::?\d{2}(?:\.\d{1,9})?)?)?"
 _LOOKS = rf"^\s*\d{{4}}-\d{{2}}-\d{{2}}(?:[T ]{_CLOCK})?\s*(?:[Zz]|[+-]\d{{2}}(?::?\d{{2}})?)?\s*$"
 _OFFSET = r"(?:[Zz]|\d[T ]\d{2}.*[+-]\d{2}(?::?\d{2})?)\s*$"
 UNKNOWN = np.iinfo(np.int64).min
-"""Stands for a time that cannot be read."""
+"""Marker of a time that cannot be parsed."""
 
 
 def check_timezone(name: str) -> None:

@@ -1,4 +1,4 @@
-"""SQL text → the statements and queries of `core`, and back.
+"""SQL front end: text → the statements and queries of `core`, and back.
 
 parse, parse_all    text → syntax trees; any text gives those or a `SqlError` with line and column
 bind                a tree and a `Catalog` → a statement of `core`, every name checked

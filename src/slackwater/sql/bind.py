@@ -1,4 +1,4 @@
-"""Syntax trees → what the system is told to do, with every name checked against a catalog."""
+"""Binder: syntax trees → statements of `core`, with every name checked against a catalog."""
 
 from sqlglot import exp
 
@@ -13,7 +13,7 @@ from slackwater.sql.subscription import MATERIALIZED_VIEW, bind_subscribe
 
 
 def bind(parsed: ParsedStatement, catalog: Catalog) -> Statement:
-    """Turn a parsed statement into what it says about the things in this catalog.
+    """Bind a parsed statement to this catalog.
 
     >>> from slackwater.sql import parse
     >>> bind(parse("SHOW TABLES"), Catalog())

@@ -1,4 +1,4 @@
-"""What exists when a statement is bound: the names that may be used in it."""
+"""Catalog: the tables, sources and subscriptions that a statement can name."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -44,23 +44,23 @@ class Catalog:
         return next((table for table in self.tables if table.name.lower() == name.lower()), None)
 
     def pull_only(self, table: str) -> bool:
-        """Whether all that is known of a table is fetched by us: between two fetches nobody knows the truth."""
+        """True if a table's only sources are polled by us: between two polls its true state is unknown."""
         kinds = {source.kind for source in self.sources if source.table == table}
         return kinds == {SourceKind.HTTP}
 
 
 def spelled(name: str, names: Iterable[str]) -> str | None:
-    """The one of these names that is meant, in its own spelling."""
+    """Resolve a name regardless of case, to its own spelling."""
     return next((known for known in names if known.lower() == name.lower()), None)
 
 
 def column_spelled(table: TableSchema, name: str) -> str | None:
-    """The column of the table that is meant, in the table's own spelling."""
+    """Resolve a column regardless of case, to the table's spelling."""
     return spelled(name, (column.name for column in table.columns))
 
 
 def unknown(what: str, name: str, names: Iterable[str], where: str = "") -> str:
-    """Say that there is no such name, and which one may have been meant.
+    """Error for an unknown name, with the most similar known one.
 
     >>> unknown("table", "qoutes", ["quotes", "cars"])
     "there is no table 'qoutes'; did you mean quotes?"

@@ -1,4 +1,4 @@
-"""The clauses that may end a statement, known by their shape alone.
+"""Clause recognition: trailing clauses such as WITHIN and EVERY, known by the shape of their tokens.
 
 None of our words is reserved. `WITHIN` is the clause where a number follows it and nothing but other clauses
 follows that; anywhere else it is a name like any other. So clauses are read off the *end* of the statement's
@@ -44,7 +44,7 @@ ADVICE = {
     "MEMORY": "MEMORY takes a number and ROWS, and stands at the end of a SUBSCRIBE statement",
     "FRESH": "FRESH IN takes a number and a unit, such as 12 SECONDS, and stands at the end of a view",
 }
-"""What to say where a word of ours stands in a place that could not be understood."""
+"""Advice for a clause keyword at a place where the parser fails."""
 
 
 def ending(tokens: Sequence[Token], shapes: Sequence[ClauseShape]) -> int:

@@ -1,4 +1,4 @@
-"""WHERE of a standing query → the region of rows for which it is true.
+"""Predicate analysis: WHERE of a standing query → the region of rows for which it is true.
 
 Mathematics
     SQL's logic has three values. For a condition p let T(p) be the rows where it is true and F(p) those where it
@@ -52,7 +52,7 @@ class Names:
         self.qualifiers = {name.lower() for name in qualifiers}
 
     def goes_by(self, name: str) -> bool:
-        """Whether the table may be called so here."""
+        """True if this is a name of the table here."""
         return name.lower() in self.qualifiers
 
     def column(self, node: exp.Expr) -> Column:
@@ -233,7 +233,7 @@ class Condition:
         return of_column(column, (Categories(frozenset({truth})),))
 
     def _refuse(self, node: exp.Expr) -> NoReturn:
-        """Say why a condition cannot stand, as helpfully as its shape allows."""
+        """Raise with the reason why a condition is not supported."""
         for column in node.find_all(exp.Column):
             if not isinstance(column.this, exp.Star) and column.find_ancestor(exp.Query) is node.find_ancestor(
                 exp.Query

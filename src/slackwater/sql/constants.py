@@ -1,4 +1,4 @@
-"""Constants in conditions: what a literal, or simple arithmetic on literals, is worth."""
+"""Constant folding: the value of a literal, or of simple arithmetic on literals."""
 
 import math
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ _TIMESTAMPS = (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ)
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A value that stands in the text; None is NULL. `moment` tells a TIMESTAMP from a number."""
+    """A constant of the text; None is NULL. `moment` tells a TIMESTAMP from a number."""
 
     value: Scalar | None
     moment: bool = False
 
     @property
     def described(self) -> str:
-        """What it is, for an error."""
+        """Description of the constant, for an error."""
         match self.value:
             case None:
                 return "NULL"

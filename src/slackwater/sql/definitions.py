@@ -1,4 +1,4 @@
-"""CREATE TABLE and CREATE SOURCE → a schema, and where its updates come from."""
+"""Binder of definitions: CREATE TABLE and CREATE SOURCE → a schema, and the source of its updates."""
 
 from sqlglot import exp
 

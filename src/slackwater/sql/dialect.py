@@ -1,4 +1,4 @@
-"""Our dialect of SQL: sqlglot's with the statements and clauses of ours."""
+"""SQL dialect: sqlglot's, with the statements and clauses of Slackwater."""
 
 from typing import ClassVar
 

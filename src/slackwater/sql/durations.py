@@ -1,4 +1,4 @@
-"""Lengths of time as people write them, in microseconds."""
+"""Durations: `10 SECONDS` and its like in microseconds, and back."""
 
 from decimal import Decimal, InvalidOperation
 

@@ -1,4 +1,4 @@
-"""EXPLAIN: what a statement was understood to be, as a tree; each kind of standing query explains its own part."""
+"""EXPLAIN: the bound statement as a tree; each kind of standing query explains its own part."""
 
 from slackwater.core.hosts import HostKind
 from slackwater.core.query import OneShot
@@ -18,7 +18,7 @@ from slackwater.sql.explain_tree import Detail, ExplainTree
 
 
 def explain(statement: Statement) -> ExplainTree:
-    """Say what a bound statement means.
+    """Explain a bound statement as a tree.
 
     >>> from slackwater.core import Catalogued
     >>> explain(Show(Catalogued.TABLE)).text()
@@ -43,7 +43,7 @@ def explain(statement: Statement) -> ExplainTree:
 
 
 def hosted(host: HostKind) -> ExplainTree:
-    """Who keeps a query.
+    """Host of a query, as a detail.
 
     >>> hosted(HostKind.SPARK).text()
     "host spark\\n  operators: on Spark's executors, by micro-batches"

@@ -1,4 +1,4 @@
-"""An explanation: a tree of named parts, as text for people and as JSON for programs.
+"""Explain tree: named parts with details, as text for people and as JSON for programs.
 
 A part has a name, details and parts of its own. Binding fills in what the statement says; planning and operators
 add parts of theirs (who keeps which share of a bound, how many messages an hour are expected), which is why a tree can
@@ -140,7 +140,7 @@ def _figure(figure: float) -> str:
 
 
 def bound_details(bound: Bound) -> list[Detail]:
-    """What a bound says."""
+    """Details of an error bound."""
     if bound.within == 0 and bound.always:
         return [Detail("bound", "exact")]
     return [Detail("within", bound.within), Detail("fidelity", round(bound.fidelity * 100, 10), "%")]

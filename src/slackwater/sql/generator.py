@@ -1,4 +1,4 @@
-"""Writes what the parser reads: sqlglot's generator with the nodes of ours."""
+"""SQL generator: sqlglot's, with the syntax nodes of Slackwater."""
 
 from collections.abc import Callable
 from typing import Any, ClassVar

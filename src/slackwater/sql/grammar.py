@@ -1,4 +1,4 @@
-"""Our parser: sqlglot's for queries and columns; statements and clauses of ours are read here.
+"""SQL parser: sqlglot's for queries and columns; statements and clauses of Slackwater are parsed here.
 
 It accepts exactly the statements of the language; whatever else sqlglot could read (INSERT, GRANT, commands it
 would keep as text) is an error. How clauses at the end are told from names: `clauses`.
@@ -15,7 +15,7 @@ from slackwater.sql import clauses, nodes
 from slackwater.sql.clauses import ClauseShape, is_word
 
 SHOWN = {"TABLES": "TABLE", "SOURCES": "SOURCE", "SUBSCRIPTIONS": "SUBSCRIPTION"}
-"""What SHOW lists, and what one of them is called in DROP."""
+"""Plural nouns of SHOW and their singular in DROP."""
 SOURCE_KINDS = ("HTTP", "FILE")
 QUERY_STARTS = (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN, TokenType.VALUES)
 
@@ -282,7 +282,7 @@ def _shown(token: Token) -> str:
 
 
 def _in_words(message: str, token: Token, before: Token) -> str:
-    """What sqlglot says, in a sentence for people."""
+    """The message of a sqlglot error, as a sentence."""
     unexpected = message.startswith("Invalid expression")
     if unexpected:
         message = f"did not expect {_shown(token)} here" if token else "the statement ends too early"

@@ -1,4 +1,4 @@
-"""The words of ours in a syntax tree: what standard SQL has no node for."""
+"""Syntax nodes: the statements and clauses that standard SQL does not have."""
 
 from typing import ClassVar
 

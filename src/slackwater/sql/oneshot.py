@@ -1,4 +1,4 @@
-"""A one-shot SELECT: names checked against the catalog, the statement in normal form.
+"""Binder of one-shot SELECT: names checked against the catalog, the statement in normal form.
 
 sqlglot's `qualify` resolves every name and expands `*`; what it cannot resolve is looked for here once more, to
 point at the place and guess what was meant. In normal form tables and columns have the spelling of the catalog.
@@ -60,7 +60,7 @@ def bind_select(tree: exp.Expr, catalog: Catalog, text: Text) -> Select:
 
 
 def _check_size(tree: exp.Expr, text: Text) -> None:
-    """Refuse what is not for a SELECT, and trees whose names would take long to look up.
+    """Refuse clauses of standing queries, and trees whose names would take too long to resolve.
 
     For each name sqlglot walks up to the query it stands in, several times: what it costs is the sum of the depths.
     """

@@ -1,4 +1,4 @@
-"""Text → syntax trees, totally: any text gives statements or a `SqlError`, and soon.
+"""Parser entry point: any text gives syntax trees or a `SqlError`, in bounded time.
 
 Three limits keep a stranger's text from costing more than its length: how long a statement may be, how deep its
 brackets may nest (checked on the tokens, before the recursive parser sees them) and how often the parser may

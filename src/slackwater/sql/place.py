@@ -1,4 +1,4 @@
-"""Where in the text something stands: line and column, both counted from 1."""
+"""Source location: line and column in the text, both counted from 1, for error messages."""
 
 from typing import NoReturn
 
@@ -8,7 +8,7 @@ from slackwater.core.errors import NotSupported, SqlError
 
 
 def line_and_column(text: str, offset: int) -> tuple[int, int]:
-    r"""Say at which line and column an offset lies; lines end with \n, \r\n or \r.
+    r"""Line and column of an offset; lines end with \n, \r\n or \r.
 
     >>> line_and_column("SELECT\r\n  x", 10)
     (2, 3)
@@ -27,7 +27,7 @@ def offset_of(node: exp.Expr) -> int | None:
 
 
 class Text:
-    """The text of a statement, to complain about places in it."""
+    """Text of a statement, to raise errors with places in it."""
 
     def __init__(self, text: str, start: int = 0) -> None:
         self.text = text
@@ -40,9 +40,9 @@ class Text:
         return kind(message, line=line, column=column)
 
     def fail(self, message: str, node: exp.Expr | None = None) -> NoReturn:
-        """Say that something is wrong at this node."""
+        """Raise a `SqlError` at this node."""
         raise self.error(message, node)
 
     def refuse(self, message: str, node: exp.Expr | None = None) -> NoReturn:
-        """Say that something at this node is understood and cannot be done."""
+        """Raise `NotSupported` at this node."""
         raise self.error(message, node, NotSupported)

@@ -1,4 +1,4 @@
-"""What a comparison with a constant allows a column to be, and the normal form of a region.
+"""Range analysis: comparisons with constants as extents of a column, and the normal form of a region.
 
 Normal form: ends of ranges on BIGINT and TIMESTAMP are closed whole numbers within the type; a NOT NULL column is
 never missing; what may be anything is not mentioned; boxes that differ in one column and touch there are one box;
@@ -23,7 +23,7 @@ _BOTH: frozenset[Scalar] = frozenset({True, False})
 
 
 def compared(kind: DataType, sign: str, value: Scalar) -> tuple[Extent, ...]:
-    """What a column of this type is where `column sign value` holds.
+    """Extents of a column where `column sign value` holds.
 
     >>> [str(extent) for extent in compared(DataType.DOUBLE, "<>", 3.0)]
     ['(-∞, 3.0)', '(3.0, ∞)']
@@ -40,14 +40,14 @@ def compared(kind: DataType, sign: str, value: Scalar) -> tuple[Extent, ...]:
 
 
 def members(kind: DataType, values: Collection[Scalar]) -> tuple[Extent, ...]:
-    """What a column is where it equals one of the values."""
+    """Extents of a column where it equals one of the values."""
     if kind in _UNORDERED:
         return (Categories(frozenset(values)),) if values else ()
     return tuple(Interval(value, value) for value in sorted(set(values), key=_as_number))
 
 
 def others(kind: DataType, values: Collection[Scalar]) -> tuple[Extent, ...]:
-    """What a column is where it has a value and equals none of these."""
+    """Extents of a column where it is not null and equals none of the values."""
     if kind is DataType.BOOLEAN:
         return members(kind, _BOTH - set(values))
     if kind in _UNORDERED:

@@ -1,4 +1,4 @@
-"""The other way: from a statement of `core` back to SQL text that binds to it.
+"""Unparser: a statement of `core` → SQL text that binds to it.
 
 Texts are made as syntax trees and written by the dialect, so names and strings are quoted as they must be.
 """

@@ -1,4 +1,4 @@
-"""Which rows a one-shot query needs: what a cache must hold, or fetch, before it can answer.
+"""Required rows of a one-shot query: the region that a cache must hold, or fetch, before it can answer.
 
 A condition that cannot be a region is passed over where it stands beside others (AND), so what is found is never too
 little; the query itself is still evaluated over it. Where a query reads more than one table, or one of them twice, all
@@ -51,7 +51,7 @@ class Needed:
 
 
 def needed(parsed: ParsedStatement, catalog: Catalog) -> Needed | None:
-    """What a SELECT needs; None for other statements.
+    """Required rows of a SELECT; None for other statements.
 
     >>> from slackwater.core import Column, DataType, TableSchema
     >>> cars = TableSchema("cars", (Column("id", DataType.BIGINT, False), Column("price", DataType.DOUBLE)), ("id",))
@@ -96,7 +96,7 @@ def _rows(condition: exp.Expr, names: Names) -> Region:
 
 
 def _name(query: OneShot) -> str:
-    """What the one column of an answer is called: as the normal form says."""
+    """Name of the answer's only column, as in the normal form."""
     select = plain_select(parse(query.text).tree)
     assert select is not None
     return str(select.expressions[0].alias_or_name)

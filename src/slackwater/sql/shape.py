@@ -1,4 +1,4 @@
-"""The shape of a syntax tree, by which kinds of standing query are told apart; no name is looked up here."""
+"""Shape of a syntax tree: the structural facts by which query kinds are classified, without name resolution."""
 
 from collections.abc import Iterator
 
@@ -24,7 +24,7 @@ def table_joins(tree: exp.Expr) -> Iterator[exp.Join]:
 
 
 def has_aggregates(tree: exp.Expr) -> bool:
-    """Whether a column asked for is computed from many rows."""
+    """True if the SELECT list has an aggregate function."""
     select = plain_select(tree)
     return select is not None and any(
         found.find_ancestor(exp.Select) is select

@@ -1,4 +1,4 @@
-"""SUBSCRIBE → a standing query of the kind that its shape is; what cannot stand is refused, with advice."""
+"""Binder of SUBSCRIBE: dispatch to the query's kind; an unsupported form is refused, with advice."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from slackwater.sql.tables import check_name_at
 
 @dataclass(frozen=True, slots=True)
 class UnsupportedClause:
-    """What cannot stand yet: how it is recognised, and what is said about it."""
+    """A form that standing queries do not support: its test and its error message."""
 
     name: str
     matches: Callable[[exp.Expr], bool]
@@ -53,7 +53,7 @@ REFUSED: tuple[UnsupportedClause, ...] = (
         "take one table and, for weights, JOIN (VALUES …) AS p(key, w) USING (key)",
     ),
 )
-"""Until their capabilities come; the first that matches is said."""
+"""Unsupported forms; the first that matches gives the error message."""
 
 
 def bind_subscribe(tree: nodes.Subscribe, catalog: Catalog, text: Text) -> Subscribe:

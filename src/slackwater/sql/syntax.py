@@ -1,4 +1,4 @@
-"""Syntax trees of names, constants and regions: what a query is written down with.
+"""Syntax-tree builders: nodes for names, constants and regions.
 
 Texts are made as trees and written by the dialect, so names and strings are quoted as they must be.
 """

@@ -1,4 +1,4 @@
-"""The one table of a standing query, and refusing what stands beside it."""
+"""FROM clause of a standing query: its one table; other parts of SELECT are refused with advice."""
 
 from collections.abc import Collection
 
@@ -24,7 +24,7 @@ INSTEAD: dict[str, str] = {
     "joins": "a selection reads one table; subscribe to each table by itself",
     "into": "INTO is not possible; a subscription sends its answer to you",
 }
-"""What to write instead of parts of SELECT, by sqlglot's names for them."""
+"""Advice for unsupported parts of SELECT, by sqlglot's names of them."""
 
 
 def refuse_other_parts(select: exp.Select, allowed: Collection[str], text: Text) -> None:
@@ -58,7 +58,7 @@ def named_table(source: exp.Expr, catalog: Catalog, text: Text) -> tuple[TableSc
 
 
 def table_of(source: exp.Table, catalog: Catalog, text: Text) -> TableSchema:
-    """Look a table up, or say at its place that there is none."""
+    """Resolve a table; an error at its place where there is none."""
     if source.args.get("db") or source.args.get("catalog"):
         text.fail("tables are written by their name alone", source)
     table = catalog.table(source.name)

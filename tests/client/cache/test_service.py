@@ -23,7 +23,7 @@ from slackwater.client.live.events import (
     Wanted,
 )
 from slackwater.core.extent import Categories, Interval
-from slackwater.core.labels import MOST_SPOKEN
+from slackwater.core.labels import MOST_REQUESTED
 from slackwater.core.region import NOTHING, Box, Region, Side
 from slackwater.core.region_codec import plain_region
 from slackwater.core.types import Scalar
@@ -179,7 +179,7 @@ def puzzle(boxes: int) -> Region:
 
 @pytest.mark.parametrize(
     ("kept", "said"),
-    [(between(1, 2), True), (puzzle(100), True), (puzzle(300), False), (puzzle(MOST_SPOKEN + 1), False)],
+    [(between(1, 2), True), (puzzle(100), True), (puzzle(300), False), (puzzle(MOST_REQUESTED + 1), False)],
     ids=["one", "few", "hard to tell apart", "many"],
 )
 def test_what_no_node_would_read_is_not_kept(kept: Region, said: bool) -> None:

@@ -26,7 +26,7 @@ from slackwater.client.live.connection import LiveSession
 from slackwater.client.live.events import Answered, Questioned, Unanswerable, Withdrawn
 from slackwater.client.live.subscription import Subscription
 from slackwater.core.errors import SqlError
-from slackwater.core.labels import speakable
+from slackwater.core.labels import is_requestable
 from slackwater.core.region import Region
 from slackwater.core.schema import Column, TableSchema
 from slackwater.core.types import DataType
@@ -147,7 +147,7 @@ class CacheDesk:
         if not self._fits(tables):
             self._forget_tables()
         live = len(tables) == 1 and asked.rowwise and self._session.over is None
-        if live and len(asked.query.text) <= _MOST_TEXT and speakable(asked.region):
+        if live and len(asked.query.text) <= _MOST_TEXT and is_requestable(asked.region):
             pulled = await self._ask(tables[0], asked.region, after)
             # What was understood of a table that is another one by now does not fit its rows.
             if pulled is not None and self._needed.get(sql) is asked:

@@ -23,7 +23,7 @@ from slackwater.client.live.events import Answered, Event, Instruction, Question
 from slackwater.client.live.replica import Held
 from slackwater.client.live.state import ClientState, Phase
 from slackwater.core.errors import AlgebraError, ProtocolError
-from slackwater.core.labels import label_of, speakable
+from slackwater.core.labels import is_requestable, pushed_region
 from slackwater.core.region import NOTHING, Region
 from slackwater.core.region_codec import plain_region
 from slackwater.dissemination.encoding import decode_rows, encode
@@ -197,7 +197,7 @@ class CacheState(ClientState):
                 self._tell(own, out)
             if not own.given_up.empty:
                 # What cannot be said is not kept.
-                kept = own.region if speakable(own.region) else NOTHING
+                kept = own.region if is_requestable(own.region) else NOTHING
                 out.append(SendMessage(GiveUp(own.query, own.epoch, plain_region(kept))))
 
     def _tell(self, own: CachedTable, out: list[Instruction]) -> None:
@@ -244,7 +244,7 @@ class CacheState(ClientState):
         """Refuse labels before anything of their frame is applied."""
         for fact in frame.facts:
             if isinstance(fact, Subscribed) and isinstance(self.held.get(fact.ref), CachedTable):
-                label_of(fact.region or [])
+                pushed_region(fact.region or [])
 
     def _fits(self, frame: Frame, out: list[Instruction]) -> bool:
         """Whether what a frame says of labels fits the rows that are held; those that do not are forgotten."""

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from slackwater.client.live.replica import Held
 from slackwater.core.box_index import Finder
 from slackwater.core.errors import AlgebraError, ProtocolError
-from slackwater.core.labels import label_of
+from slackwater.core.labels import pushed_region
 from slackwater.core.region import NOTHING, Box, Region
 from slackwater.core.schema import shape
 from slackwater.dissemination.messages import Delete, Subscribed, Upsert, WireRow
@@ -66,7 +66,7 @@ class CachedTable(Held):
     def describe(self, fact: Subscribed) -> bool:
         """It is under these labels from now on; rows that are not pushed any more are let go."""
         try:
-            label = label_of(fact.region or [])
+            label = pushed_region(fact.region or [])
             given_up = self.given_up.intersect(label)
         except AlgebraError as error:
             raise ProtocolError(f"labels that cannot be used came: {error}") from error

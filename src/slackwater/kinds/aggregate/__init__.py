@@ -1,1 +1,1 @@
-"""One number over rows of one table, kept within a bound."""
+"""Aggregate queries: one number over rows of one table, within an error bound."""

@@ -1,4 +1,4 @@
-"""SELECT SUM(…) and its like → an aggregate: function, column, scale and weights.
+"""Binder of aggregates: SELECT SUM(…) and its like → function, column, scale and weights.
 
 Weights come as a list beside the table: `JOIN (VALUES ('IBM', 4234), …) AS p(symbol, w) USING (symbol)`. The list
 must have the key of the table, so that it says for each row how often it counts; a key that is listed twice counts
@@ -34,7 +34,7 @@ _ADVICE = "write SUM, AVG, MIN or MAX of one column, which a number or a weight 
 
 @dataclass(frozen=True, slots=True)
 class _Product:
-    """What stands inside the function: constants, at most one column of the table, at most one weight."""
+    """Argument of the aggregate function: a product of constants, at most one column and at most one weight."""
 
     scale: float = 1.0
     column: str | None = None
@@ -52,7 +52,7 @@ class _Listed:
     node: exp.Expr
 
     def has(self, column: exp.Column) -> bool:
-        """Whether this column means one of the list's own (not one that joins it)."""
+        """True if this column is one of the list's own, not the one that joins it."""
         if column.table:
             return column.table.lower() == self.name.lower()
         return spelled(column.name, self.columns) is not None and spelled(column.name, self.using) is None

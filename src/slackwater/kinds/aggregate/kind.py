@@ -1,4 +1,4 @@
-"""Aggregates: `SUBSCRIBE SELECT SUM(column) FROM table WHERE region WITHIN bound`, and its like."""
+"""Aggregate kind: `SUBSCRIBE SELECT SUM(column) FROM table WHERE region WITHIN bound`, and its like."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""An aggregate as a syntax tree, its weights as a list of values beside the table."""
+"""Unparser of aggregates: query → syntax tree, the weights as a VALUES list beside the table."""
 
 from sqlglot import exp
 

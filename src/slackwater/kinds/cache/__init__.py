@@ -1,1 +1,1 @@
-"""A client's copy of a table, of which a part is pushed."""
+"""Cache queries: a client's partial replica of a table, of which the labelled rows are pushed."""

@@ -1,4 +1,4 @@
-"""Caches of clients: a selection of whole rows that planning changes, known by a text of its own."""
+"""Cache kind: a selection of whole rows that planning changes; its text is `CACHE client OF table LIMIT rows`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -55,7 +55,7 @@ class CacheKind(TableKind[CacheQuery]):
         return _SELECTIONS.syntax(query.selection, catalog)
 
     def explain(self, query: CacheQuery) -> ExplainTree:
-        """Whose it is and what is pushed."""
+        """Its client and the pushed region."""
         details = (Detail("client", query.client), Detail("room", query.limit, "rows"))
         return ExplainTree("cache", details, (rows_tree(query.table, query.region),))
 

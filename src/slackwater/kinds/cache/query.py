@@ -1,4 +1,4 @@
-"""A client's copy of a table: who has it, how many rows it has room for, and which rows are pushed to it.
+"""Cache query: the client, its table, its capacity in rows, and the region that is pushed to it.
 
 A client subscribes to it by a text of its own, `CACHE desk-7 OF cars LIMIT 10000`, which stands with the registration
 in the log. The query beside it is stored as the selection that its labels are: a relabelling registers another one
@@ -17,7 +17,7 @@ _TEXT = re.compile(r'CACHE ([\w.-]{1,64}) OF ("(?:[^"]|"")+"|\w+) LIMIT ([1-9]\d
 
 @dataclass(frozen=True, slots=True)
 class CacheText:
-    """What a client calls its copy of a table: who, of what, and how many rows it has room for.
+    """Text of a cache subscription: client, table and capacity in rows.
 
     >>> str(CacheText.read("cache desk-7 of cars limit 500"))
     'CACHE desk-7 OF cars LIMIT 500'
@@ -33,7 +33,7 @@ class CacheText:
 
     @classmethod
     def read(cls, text: str) -> "CacheText | None":
-        """What such a text says; None where it is a text of another kind.
+        """Parse the text of a cache subscription; None where it is a text of another kind.
 
         >>> CacheText.read("SUBSCRIBE SELECT * FROM cars") is None
         True
@@ -47,7 +47,7 @@ class CacheText:
 
 @dataclass(frozen=True, slots=True)
 class CacheQuery:
-    """All columns of the rows that are pushed to a client; it asks for the others when it needs them."""
+    """All columns of the rows that are pushed to a client; the client pulls other rows on demand."""
 
     client: str
     limit: int
@@ -57,7 +57,7 @@ class CacheQuery:
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """What it is a copy of."""
+        """The table that it replicates."""
         return (self.table,)
 
     @property
@@ -72,7 +72,7 @@ class CacheQuery:
 
     @property
     def pushed(self) -> Region:
-        """What its labels say."""
+        """The pushed region, from its labels."""
         return self.region
 
     @property

@@ -1,1 +1,1 @@
-"""Pairs of rows of two tables."""
+"""Join queries: pairs of rows of two tables."""

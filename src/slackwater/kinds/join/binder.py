@@ -1,4 +1,4 @@
-"""SUBSCRIBE to two tables → a standing join.
+"""Binder of joins: SUBSCRIBE to two tables → a standing equi-join or band join.
 
 The conditions of ON and of WHERE are one conjunction, as an inner join means in SQL. A part that names columns of one
 table is a condition on that table's rows. The others join: either one equality of two columns, or comparisons of the
@@ -62,7 +62,7 @@ def join(select: exp.Select, catalog: Catalog, text: Text) -> Join:
 
 
 class _Joining:
-    """The two tables of a join, and what the conditions say of them."""
+    """Accumulator of a join's conditions over its two tables."""
 
     def __init__(self, left: tuple[TableSchema, Names], right: tuple[TableSchema, Names], text: Text) -> None:
         self._sides = (left, right)

@@ -1,4 +1,4 @@
-"""Joins: `SUBSCRIBE SELECT columns FROM left JOIN right ON right.x - left.x BETWEEN …`, and its like."""
+"""Join kind: `SUBSCRIBE SELECT columns FROM left JOIN right ON right.x - left.x BETWEEN …`, and its like."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The answer of a join as a table: a row for each pair, its key the two keys together.
+"""Result schema of a join: one row for each pair, keyed by both keys together.
 
 Columns are called `table.column`, always: a name must not change because a table gets another column. Of a table that
 is joined with itself the second one is called `table_2`, whatever a statement called it: all who join it see the same
@@ -16,7 +16,7 @@ _BETWEEN = "\x1f"
 
 @dataclass(frozen=True, slots=True)
 class _OfTable(Column):
-    """A column called by its table; both names were checked where they were given."""
+    """A column named `table.column`; both names were checked at their definition."""
 
     def __post_init__(self) -> None:
         pass
@@ -24,14 +24,14 @@ class _OfTable(Column):
 
 @dataclass(frozen=True)
 class JoinedSchema(TableSchema):
-    """Two tables side by side; what a table may not have more of, two of them together may."""
+    """Schema of two tables side by side; the limits on one table's columns do not apply."""
 
     def __post_init__(self) -> None:
         pass
 
 
 def joined_name(left: str, right: str) -> str:
-    """What the answers of joins of two tables go by.
+    """Name of the answer schema of joins of two tables.
 
     >>> pair_named(joined_name("unit", "target"))
     ('unit', 'target')
@@ -40,13 +40,13 @@ def joined_name(left: str, right: str) -> str:
 
 
 def pair_named(name: str) -> tuple[str, str] | None:
-    """The two tables whose joins go by this name; None for the name of a table."""
+    """The two tables of an answer schema's name; None for the name of a table."""
     left, between, right = name.partition(_BETWEEN)
     return (left, right) if between else None
 
 
 def called(left: str, right: str) -> tuple[str, str]:
-    """What the columns of each of two tables are called by.
+    """Prefixes of the column names of each of two tables.
 
     >>> called("unit", "target"), called("unit", "unit")
     (('unit', 'target'), ('unit', 'unit_2'))
@@ -55,7 +55,7 @@ def called(left: str, right: str) -> tuple[str, str]:
 
 
 def column_of(table: str, column: str) -> str:
-    """What a column of one of the tables is called."""
+    """Name of a column of one of the two tables in the answer."""
     return f"{table}.{column}"
 
 

@@ -1,4 +1,4 @@
-"""A join as a syntax tree."""
+"""Unparser of joins: query → syntax tree."""
 
 from sqlglot import exp
 

@@ -1,1 +1,1 @@
-"""Rows of one table."""
+"""Selection queries: rows of one table."""

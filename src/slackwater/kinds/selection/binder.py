@@ -1,4 +1,4 @@
-"""SELECT columns FROM table WHERE condition → a selection; what is more than that is refused."""
+"""Binder of selections: SELECT columns FROM table WHERE condition → a selection; anything more is refused."""
 
 from sqlglot import exp
 

@@ -1,4 +1,4 @@
-"""Selections: `SUBSCRIBE SELECT columns FROM table WHERE region`."""
+"""Selection kind: `SUBSCRIBE SELECT columns FROM table WHERE region`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

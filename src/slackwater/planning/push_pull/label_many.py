@@ -26,7 +26,7 @@ import numpy as np
 
 from slackwater.core.errors import AlgebraError
 from slackwater.core.extent import Categories, Missing
-from slackwater.core.labels import labellable
+from slackwater.core.labels import is_pushable
 from slackwater.core.region import Box, Region, Side
 from slackwater.kernels.box_coverage import weight_at
 from slackwater.kernels.group_rows import group
@@ -128,7 +128,7 @@ def label_client(activity: Activity, demands: Sequence[Demand], limit: int | Non
     while True:
         try:
             pushed = compact(_boxes(activity, demands, chosen, workload, home, push))
-            if labellable(pushed):
+            if is_pushable(pushed):
                 break
             raise AlgebraError("more boxes than labels may have")
         except AlgebraError:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from slackwater.core.errors import AlgebraError
-from slackwater.core.labels import labellable
+from slackwater.core.labels import is_pushable
 from slackwater.core.region import NOTHING, Region
 from slackwater.planning.push_pull.compact import compact
 from slackwater.planning.push_pull.cost_models import Messages
@@ -72,7 +72,7 @@ def label(window: Window, rows_in: Callable[[Region], int], limit: int) -> Regio
     try:
         encoded = encode(columns, asked, changed, Messages())
         pushed = encoded.pushed(exact(encoded.workload))
-        if not labellable(pushed):
+        if not is_pushable(pushed):
             pushed = _fewer(pushed, asked)
         if rows_in(pushed) <= limit:
             return pushed
@@ -84,7 +84,7 @@ def label(window: Window, rows_in: Callable[[Region], int], limit: int) -> Regio
 def _fewer(pushed: Region, asked: list[Asked]) -> Region:
     """What the queries need that are asked most, half as many at a time until they are few enough for labels."""
     home = sorted((one for one in asked if pushed.covers(one.region)), key=lambda one: (-one.times, str(one.region)))
-    while not labellable(pushed):
+    while not is_pushable(pushed):
         home = home[: len(home) // 2]
         pushed = compact(box for one in home for box in one.region)
     return pushed
@@ -106,7 +106,7 @@ def _fitting(
     chosen = NOTHING
     for region in sorted(home, key=lambda region: (-density(region), str(region))):
         wider = chosen.union(region)
-        if density(region) > 0 and labellable(wider) and rows_in(wider) <= limit:
+        if density(region) > 0 and is_pushable(wider) and rows_in(wider) <= limit:
             chosen = wider
     return chosen
 

@@ -1,4 +1,4 @@
-"""Made-up data with known properties; a new generator is one new file and one line here."""
+"""Synthetic data generators with known properties; a new generator is one new file and one line here."""
 
 from slackwater.core.errors import SourceError
 from slackwater.sources.synthetic.ar1 import AutoRegression

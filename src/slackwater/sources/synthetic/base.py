@@ -1,4 +1,4 @@
-"""What a generator is: a source of made-up updates that is a function of its parameters and a seed.
+"""Generator protocol: a source of synthetic updates that is a function of its parameters and a seed.
 
 Contract
     - The same parameters give the same rows, byte for byte, on every run; how they are cut into batches, and how
@@ -79,8 +79,10 @@ class Generator:
     def source(self) -> str:
         """The name under which its rows are known."""
         apart = ("seed", "ticks", "table", "batch_rows")
-        told = [f"{field.name}={getattr(self, field.name)!r}" for field in fields(self) if field.name not in apart]
-        digest = hashlib.blake2b(",".join(told).encode(), digest_size=4).hexdigest()
+        parameters = [
+            f"{field.name}={getattr(self, field.name)!r}" for field in fields(self) if field.name not in apart
+        ]
+        digest = hashlib.blake2b(",".join(parameters).encode(), digest_size=4).hexdigest()
         return f"{self.NAME}:{self.seed}:{digest}"
 
     def arrivals(self) -> Iterator[Arrival]:
@@ -160,12 +162,12 @@ class ItemGenerator(Generator):
 
     @property
     def item_column(self) -> str:
-        """What the items are called."""
+        """Name of the item column."""
         return "item"
 
     @property
     def value_column(self) -> str:
-        """What the values are called."""
+        """Name of the value column."""
         return "value"
 
     @property
@@ -183,7 +185,7 @@ class ItemGenerator(Generator):
         """Make arrays of `block_ticks` × items for ever."""
 
     def names(self) -> list[str]:
-        """What each item is called."""
+        """Names of the items."""
         return [f"i{index}" for index in range(self.items)]
 
     def blocks(self, random: np.random.Generator) -> Iterator[Block]:

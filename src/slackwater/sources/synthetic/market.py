@@ -1,4 +1,4 @@
-"""A correlated market with bursts: prices of shares that move together, quietly and then wildly.
+"""Factor model of a market with volatility bursts: correlated prices of shares, quiet and then wild.
 
 Model
     The logarithm of a price walks. A step of share i in sector s is

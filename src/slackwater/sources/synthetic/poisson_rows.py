@@ -1,4 +1,4 @@
-"""Rows that come, change and go: Poisson inserts, updates and deletes, crowded around hotspots.
+"""Poisson workload: inserts, updates and deletes at random times, clustered around hotspots.
 
 Model
     In every tick the numbers of inserts, updates and deletes are Poisson with the given rates. A new or changed row

@@ -1,4 +1,4 @@
-"""Stationary values: each one drawn anew from one distribution, whatever came before."""
+"""Independent stationary values: each one drawn from one distribution, without memory."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
