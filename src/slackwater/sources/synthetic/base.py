@@ -82,7 +82,7 @@ class Generator:
         parameters = [
             f"{field.name}={getattr(self, field.name)!r}" for field in fields(self) if field.name not in apart
         ]
-        digest = hashlib.blake2b(",".join(parameters).encode(), digest_size=4).hexdigest()
+        digest = hashlib.blake2b(",".join(given).encode(), digest_size=4).hexdigest()
         return f"{self.NAME}:{self.seed}:{digest}"
 
     def arrivals(self) -> Iterator[Arrival]:
