@@ -79,9 +79,7 @@ class Generator:
     def source(self) -> str:
         """The name under which its rows are known."""
         apart = ("seed", "ticks", "table", "batch_rows")
-        parameters = [
-            f"{field.name}={getattr(self, field.name)!r}" for field in fields(self) if field.name not in apart
-        ]
+        given = [f"{field.name}={getattr(self, field.name)!r}" for field in fields(self) if field.name not in apart]
         digest = hashlib.blake2b(",".join(given).encode(), digest_size=4).hexdigest()
         return f"{self.NAME}:{self.seed}:{digest}"
 
