@@ -32,7 +32,7 @@ def test_it_fires_within_a_few_windows_when_the_rate_is_another(factor: float) -
 def test_it_begins_anew() -> None:
     test = PageHinkley()
     assert [test.add(3.0) for _ in range(3)] == [False, False, True]
-    test.begin_anew()
+    test.reset()
     assert [test.add(3.0) for _ in range(3)] == [False, False, True]
 
 

@@ -42,7 +42,7 @@ def up(
     for name, part in deployment.followers.items():
         check_host(part.host, base / name)
 
-    def tell(event: dict[str, Any]) -> None:
+    def report(event: dict[str, Any]) -> None:
         if as_json:
             sys.stdout.write(json.dumps(event) + "\n")
             sys.stdout.flush()
@@ -53,7 +53,7 @@ def up(
         errors.print(f"[dim]{name} |[/] {plain(line)}", soft_wrap=True)
 
     roles = _roles(file, base, deployment)
-    asyncio.run(Supervisor(roles, tell, passed, base / STATE_FILE).run())
+    asyncio.run(Supervisor(roles, report, passed, base / STATE_FILE).run())
 
 
 def _in_words(event: dict[str, Any]) -> str:

@@ -1,1 +1,1 @@
-"""Deployments: the processes of a system, configured in one file, started and supervised together."""
+"""Deployments: the processes of a system, configured in one file and supervised together."""

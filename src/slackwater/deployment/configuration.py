@@ -1,4 +1,4 @@
-"""What a deployment is made of, read from a TOML file; every mistake in it is said with the place.
+"""Deployment configuration: a TOML file; every error names the place.
 
 folder = "data"                  # relative to the file
 
@@ -16,7 +16,7 @@ port = 8402
 [pipeline]                       # Spark: latest, history, quarantine
 out = "kept"
 
-[spark]                          # keeps standing queries on Spark's executors, unless it says otherwise
+[spark]                          # keeps standing queries on Spark's executors, except where configured here
 tables = {alarms = "node"}
 
 [feeds.market]                   # rows, made up or replayed
@@ -61,7 +61,7 @@ class PipelinePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 class SparkPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The Spark host. `default`, `tables` and `queries` say who keeps new queries: by their name, else by their table.
+    """The Spark host. `queries`, `tables` and `default` place new queries: by their name, else by their table.
 
     `optional`: leave it out where Spark is not installed; the node then keeps everything.
     """
@@ -92,7 +92,7 @@ class FeedPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 class NetworkPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How sums are planned over aggregators; times in seconds. `statistics`: what `slackwater learn` has written."""
+    """Planning of sums over aggregators; times in seconds. `statistics`: a file from `slackwater learn`."""
 
     window: Annotated[float, Meta(ge=0.1, le=86_400)] = 60.0
     lost_after: Annotated[float, Meta(ge=0.1, le=86_400)] = 5.0
@@ -111,7 +111,7 @@ class Deployment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     feeds: dict[str, FeedPart] = {}
     network: NetworkPart | None = None
     aggregators: dict[str, dict[str, Any]] = {}
-    """What stands in them is checked by `aggregator.configuration`."""
+    """Tables that `aggregator.configuration` checks."""
 
 
 def read_deployment(path: Path) -> Deployment:

@@ -1,4 +1,4 @@
-"""Where a node listens, written into its folder once it does: how processes beside each other find each other."""
+"""Endpoint file: the address of a listening node, in its folder; local processes discover each other by it."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ class Listening(msgspec.Struct, frozen=True):
 
 
 def read_state(folder: Path) -> Listening | None:
-    """Where the server of a folder listens, if it says so."""
+    """Read the endpoint of a folder's server; None where there is none."""
     try:
         return msgspec.json.decode((folder / STATE_FILE).read_bytes(), type=Listening)
     except (OSError, msgspec.MsgspecError):

@@ -1,4 +1,4 @@
-"""Arrivals into a server over HTTP: sent again until they are acknowledged, which changes nothing twice.
+"""Feed: rows to a server over HTTP, at least once; row identities make repeats harmless.
 
 Every row carries its number, so that a feed may lose the answer, or the server may be killed in between, and sending
 again is all there is to do.
@@ -22,7 +22,7 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.05, 2.0
 
 @dataclass(slots=True)
 class Fed:
-    """What became of the rows so far."""
+    """Outcome of the rows so far."""
 
     accepted: int = 0
     quarantined: int = 0
@@ -31,7 +31,7 @@ class Fed:
 
 
 class Feed:
-    """Sends arrivals to the server at an address that is asked for anew whenever nobody answers."""
+    """Sends arrivals to a server; resolves the server's address again after each failed connection."""
 
     def __init__(self, address: Callable[[], str | None], token: str | None = None) -> None:
         self._address = address

@@ -1,4 +1,4 @@
-"""A server as a child process: started, found by the file in which it says where it listens, stopped or killed."""
+"""Server process: a node as a child process; start, discovery by endpoint file, stop, kill."""
 
 import subprocess
 import sys

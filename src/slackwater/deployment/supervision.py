@@ -1,4 +1,4 @@
-"""Processes that are to be running: started, watched, started again when they die, stopped together.
+"""Supervisor: keeps processes running, restarts them with exponential back-off, stops them together.
 
 A process that dies at once is started again after a moment, then after twice that, and so on up to half a minute; one
 that ran well for a while, or could be reached, begins anew with a moment. One that ends by itself with code 0 was
@@ -22,13 +22,13 @@ RAN_WELL = 10.0
 STOP_SECONDS = 20.0
 _LONGEST_LINE = 1 << 20
 
-Tell: TypeAlias = Callable[[dict[str, Any]], None]
+Report: TypeAlias = Callable[[dict[str, Any]], None]
 Pass: TypeAlias = Callable[[str, str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A process that is to be running. `command` is asked for each start, as a port may be known by then.
+    """A supervised process. `command` is called at each start, as a port may be known by then.
 
     `found`, where given, says where the process can be reached, once it can.
     """
@@ -52,11 +52,11 @@ class _WatchedProcess:
 
 
 class Supervisor:
-    """Keeps roles running; `tell` gets what happens, `passed` the lines of the processes, `state` a file for others."""
+    """Keeps roles running; `report` receives events, `passed` the lines of the processes, `state` is a status file."""
 
-    def __init__(self, roles: Sequence[Role], tell: Tell, passed: Pass, state: Path) -> None:
+    def __init__(self, roles: Sequence[Role], report: Report, passed: Pass, state: Path) -> None:
         self._watched = [_WatchedProcess(role) for role in roles]
-        self._tell = tell
+        self._report = report
         self._pass = passed
         self._state = state
 
@@ -81,7 +81,7 @@ class Supervisor:
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.remove_signal_handler(number)
             self._state.unlink(missing_ok=True)
-        self._tell({"event": "stopped"})
+        self._report({"event": "stopped"})
 
     async def _all_done(self) -> bool:
         await asyncio.gather(*(one.task for one in self._watched if one.task is not None))
@@ -94,13 +94,13 @@ class Supervisor:
             one.code = code
             if one.stopping.is_set() or code == 0:
                 one.state = "stopped" if one.stopping.is_set() else "done"
-                self._tell({"event": "ended", "process": one.role.name, "code": code})
+                self._report({"event": "ended", "process": one.role.name, "code": code})
                 self._write()
                 return
             if one.url is not None or time.monotonic() - began > RAN_WELL:
                 one.wait = FIRST_WAIT
             one.state = "waiting"
-            self._tell({"event": "died", "process": one.role.name, "code": code, "again_in_seconds": one.wait})
+            self._report({"event": "died", "process": one.role.name, "code": code, "again_in_seconds": one.wait})
             self._write()
             try:
                 await asyncio.wait_for(one.stopping.wait(), one.wait)
@@ -126,7 +126,7 @@ class Supervisor:
         one.starts += 1
         if one.stopping.is_set():
             process.terminate()
-        self._tell({"event": "started", "process": one.role.name, "pid": process.pid, "starts": one.starts})
+        self._report({"event": "started", "process": one.role.name, "pid": process.pid, "starts": one.starts})
         self._write()
         looking = asyncio.get_running_loop().create_task(self._look(one))
         assert process.stdout is not None
@@ -155,7 +155,7 @@ class Supervisor:
             one.url = one.role.found()
             if one.url is None:
                 await asyncio.sleep(0.02)
-        self._tell({"event": "listening", "process": one.role.name, "url": one.url})
+        self._report({"event": "listening", "process": one.role.name, "url": one.url})
         self._write()
 
     async def _stop(self, one: _WatchedProcess) -> None:
@@ -173,7 +173,7 @@ class Supervisor:
                 await one.task
 
     def _write(self) -> None:
-        """The state for others; whoever reads it reads all of it."""
+        """Write the status file atomically: readers see all of it."""
         processes = {
             one.role.name: {
                 "state": one.state,

@@ -1,4 +1,4 @@
-"""The one ordered, durable input: the contract in `base`, what stands in a log in `records`.
+"""Log: the one ordered, durable input. The contract is in `base`, the record types are in `records`.
 
 `LocalLog` keeps segments in a folder, `JetStreamLog` (in `jetstream`, with the nats extra) blocks in a stream,
 `MemoryLog` is their twin for tests. `open_log` chooses by address. `verify` and `inspect` look at a folder.

@@ -1,4 +1,4 @@
-"""Which log an address means: a folder, or a stream on a bus."""
+"""Log address: a folder of segments, or a stream on a bus."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from slackwater.log.local import LocalLog
 
 
 def on_a_bus(address: str | Path) -> bool:
-    """Whether a log is a stream of JetStream.
+    """True if a log is a JetStream stream.
 
     >>> on_a_bus("nats://localhost:4222/desk"), on_a_bus("data/log")
     (True, False)

@@ -1,4 +1,4 @@
-"""The log: one ordered, durable input that everything else is a function of.
+"""Log protocol: one ordered, durable input; all other state is a function of it.
 
 Contract (kept by every implementation, tested in `tests/contracts/test_log.py`)
 
@@ -58,7 +58,7 @@ class Entry:
 
 
 class Log(Protocol):
-    """The seam; see the module for what is promised."""
+    """Ordered, durable sequence of records; the module states its contract."""
 
     @property
     def start(self) -> Position:
@@ -87,7 +87,7 @@ class Log(Protocol):
         ...
 
     def close(self) -> None:
-        """Release what is held; appending afterwards is an error."""
+        """Release resources and locks; a later append is an error."""
         ...
 
     def __enter__(self) -> Self:
@@ -102,7 +102,7 @@ class Log(Protocol):
 
 
 def check_range(start: Position, end: Position, held_from: Position, held_to: Position) -> None:
-    """Refuse to read what a log that holds these positions does not hold."""
+    """Refuse a read outside the positions that a log holds."""
     if start < held_from:
         raise PositionGone(f"position {start} is no longer in the log, which now starts at {held_from}")
     if start > held_to or end > held_to:

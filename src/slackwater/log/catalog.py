@@ -1,4 +1,4 @@
-"""Which tables there are: a fold over the records that define and drop them."""
+"""Catalog of tables: a fold over the records that define and drop them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

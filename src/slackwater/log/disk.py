@@ -1,4 +1,4 @@
-"""The few things the log asks of the disk, in one place.
+"""Disk primitives: positioned write, fsync, truncate, durable rename. The only place where the log touches the disk.
 
 Everything that can fail because a disk is full or broken goes through these functions, so a test can make any of
 them fail. All of them raise `OSError`; what that means is decided by the caller.

@@ -1,4 +1,4 @@
-"""The reading side of a local log that another process may be writing."""
+"""Log follower: read-only view of a local log that another process may be writing."""
 
 from pathlib import Path
 from threading import Lock
@@ -15,11 +15,11 @@ from slackwater.log.tail import settle
 from slackwater.log.view import View, chain
 
 _ATTEMPTS = 100
-"""How often to look again when segments are dropped while we look."""
+"""Retries of a refresh while segments are dropped under it."""
 
 
 class Follower:
-    """Looks at the folder anew whenever it is asked, and shows what is durable."""
+    """Read-only log over a folder; each call refreshes its view of what is durable."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -28,7 +28,7 @@ class Follower:
         self.look()
 
     def look(self) -> View:
-        """What may be read now."""
+        """Refreshed view of what may be read."""
         with self._guard:
             for _ in range(_ATTEMPTS):
                 try:
@@ -44,7 +44,7 @@ class Follower:
         raise LogError(f"the log at {self._folder} changes faster than it can be read; try again")
 
     def known(self) -> View:
-        """What was found readable when looking last."""
+        """View of the last refresh."""
         assert self._view is not None, "looking is the first thing a follower does"
         return self._view
 
@@ -64,7 +64,7 @@ class Follower:
         return self._upto_mark(files, mark)
 
     def _everything(self, files: list[Path], length: int, mark: Position | None) -> View:
-        """No writer, or none until a moment ago: take all complete records, and make sure they stay."""
+        """Without a writer: all complete records, flushed to disk first."""
         segments = self._chained(files)
         last = segments[-1]
         before = last.size
@@ -77,7 +77,7 @@ class Follower:
         return View(segments, last.end, last.catalog)
 
     def _upto_mark(self, files: list[Path], mark: Position | None) -> View | None:
-        """There is a writer: believe its mark, or where it has none yet, that finished segments are durable."""
+        """With a live writer: its mark is the end; without a mark, finished segments are durable."""
         firsts = [Position(int(file.name[:20])) for file in files]
         durable = firsts[-1] if mark is None else mark
         if self._view is not None:

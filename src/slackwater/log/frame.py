@@ -1,4 +1,4 @@
-"""How a record lies in a segment file: a *frame*.
+"""Frame: the on-disk format of one record in a segment.
 
     offset  bytes  what
          0      4  marker `SWfr`
@@ -21,7 +21,7 @@ can be trusted without reading bodies: that is what makes lookups and summaries 
 *Settled* tells damage from an interrupted write. Frames are written in groups, and a group only after the one
 before is on the disk. Suppose a frame is unreadable and a readable one follows. If the follower's `settled` lies
 beyond the unreadable frame, that frame had been durable: the disk lost it. If not, both belong to the one group
-that a power cut interrupted, whose pages reach the disk in any order: nobody was promised them.
+that a power cut interrupted, whose pages reach the disk in any order: no append of it was acknowledged.
 
 *Salt* is a random number of the segment. Without it a row of text could be made to look like a frame.
 """
@@ -64,7 +64,7 @@ class BadFrame(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What a frame says about its record, and where the frame lies in the file."""
+    """Header of a frame, and the frame's place in the file."""
 
     offset: int
     first: Position
@@ -152,7 +152,7 @@ def head_bytes(prepared: Prepared, first: Position, settled: Position, salt: int
 
 
 def parse_head(window: memoryview, at: int, offset: int, salt: int) -> Head | str:
-    """Read the head that starts at `window[at]` and at `offset` in the file, or say why there is none."""
+    """Read the head that starts at `window[at]` and at `offset` in the file, or raise `BadFrame`."""
     if len(window) - at < _HEAD.size:
         return "the file ends inside a frame's head"
     marker, checksum, length, body_checksum, first, settled, earliest, latest, rows, kind, subject_length = (

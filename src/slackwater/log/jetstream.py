@@ -1,9 +1,9 @@
-"""A log on a JetStream stream: for nodes on several machines, and where the bus keeps what is written anyway.
+"""JetStream log: a log in a replicated stream, for nodes on several machines.
 
     slackwater.log.NAME.log.record   blocks of records, see `jetstream_block`
-    slackwater.log.NAME.log.table    those that say which tables there are: how the catalog is found without reading all
+    slackwater.log.NAME.log.table    blocks with table definitions: the catalog is rebuilt from them alone
     slackwater.log.NAME.base         where the log begins, and the tables by then
-    slackwater.log.NAME.writer       who writes
+    slackwater.log.NAME.writer       fence of the present writer
 
 What is relied on
     *Durable*: the servers acknowledge a message when it is stored. By default they flush files to the disk every two
@@ -13,16 +13,16 @@ What is relied on
     *One writer*: each message says which one must be the last before it, and the servers store it only if it is. A
     writer begins by storing a message of its own, so whatever a former one still sends does not fit any more: it is
     refused, however late it comes. That is what keeps the log whole. A second writer is refused before that, while
-    the first lives, because the first answers when asked (`slackwater.writer.NAME`); NATS says at once that nobody
-    answers. A writer that cannot reach the servers counts as dead: another one may take over, and the first learns
-    it by its next append (`LogLocked`).
+    the first lives, because the first responds to requests (`slackwater.writer.NAME`); NATS reports at once where there
+    is no responder. A writer that cannot reach the servers counts as dead: another one may take over, and the
+    first learns it by its next append (`LogLocked`).
 
     *Damage*: the checksum of each message is ours, from the writer to the reader. A server that finds its own files
     damaged lets go of what lies behind the damage and says nothing. So the end of the log is also kept elsewhere, in
     the small stream NAME-mark, after each append and without waiting for it: a log that ends before its mark has lost
     what was acknowledged, and is `LogCorrupt`.
 
-A read-only log asks anew whenever it is asked. A writer knows the end by itself, and keeps what it appended last in
+A read-only log asks the servers at each call. A writer knows the end by itself, and keeps what it appended last in
 memory, where the node that reads it back finds it.
 """
 
@@ -50,7 +50,7 @@ from slackwater.log.records import CATALOG_KINDS, Record, decode, decode_tables,
 from slackwater.log.writer import MOST_APPEND
 
 PATIENCE = 10.0
-"""Seconds for which servers that are away are waited for."""
+"""Seconds to wait for servers that do not answer."""
 _ALIVE_SECONDS = 2.0
 _RECENT_BYTES = 64 * 1024 * 1024
 _MOST_PLACES = 4096
@@ -240,7 +240,7 @@ class JetStreamLog:
     # ---- writing
 
     def _claim(self) -> int:
-        """Become the writer; returns the sequence of the message that says so."""
+        """Become the writer; returns the sequence of the fence message."""
         stream = self._stream
         last = stream.last_sequence()
         holder = stream.ask(_ALIVE_SECONDS)
@@ -287,7 +287,7 @@ class JetStreamLog:
         return stored
 
     def _writes(self) -> bool:
-        """Whether nobody took over."""
+        """True while this log is still the writer."""
         claim = self._stream.last(_WRITER)
         return claim is not None and claim.payload.endswith(f"({self._writer:x})".encode())
 
@@ -438,7 +438,7 @@ class JetStreamLog:
         return piece.first, found.sequence - piece.number
 
     def _remember(self, position: Position, sequence: int) -> None:
-        """Where a block begins: whoever reads on need not look for it."""
+        """Cache the start of a block, so that sequential readers need no search."""
         with self._guard:
             self._places[position] = sequence
             if len(self._places) > _MOST_PLACES:

@@ -1,10 +1,10 @@
-"""How an append lies in a JetStream stream: a *block* of records, cut into pieces that fit into messages.
+"""JetStream block: the wire format of one append, split into pieces that fit into messages.
 
     offset  bytes  a piece, the payload of one message
          0      4  marker `SWjs`
          4      4  CRC-32 of everything that follows
          8      8  first position of the block
-        16      8  writer: a random number of whoever wrote it
+        16      8  writer: a random number of the process that wrote it
         24      4  rows of the block
         28      4  which piece this is, from 0
         32      4  how many there are
@@ -68,7 +68,7 @@ class RecordBlock:
 
     rows: int
     tables: bool
-    """Whether it says something about which tables there are."""
+    """True if it defines or drops tables."""
     content: bytes
 
     def pieces(self, first: Position, writer: int, most: int) -> list[bytes]:
@@ -88,9 +88,9 @@ def _checked(first: Position, writer: int, rows: int, number: int, count: int, b
 
 
 def read_piece(sequence: int, payload: bytes) -> StreamPiece:
-    """Check a message and read what it says."""
+    """Check and decode a message."""
     if len(payload) < PIECE_HEAD or not payload.startswith(MARKER):
-        raise LogCorrupt(f"message {sequence} of the stream is no part of a log: somebody else wrote there")
+        raise LogCorrupt(f"message {sequence} of the stream is no part of a log: another program wrote there")
     _, checksum, first, writer, rows, number, count = _PIECE.unpack_from(payload)
     if zlib.crc32(memoryview(payload)[_CHECKED_FROM:]) != checksum:
         raise LogCorrupt(f"message {sequence} of the stream is damaged: its checksum is wrong; put back a copy")

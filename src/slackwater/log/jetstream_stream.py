@@ -1,4 +1,4 @@
-"""The few things a log asks of a JetStream stream, as ordinary calls: an event loop in a thread does them.
+"""JetStream client: blocking calls on one stream; an event loop in a thread does the I/O.
 
 Every call waits while the servers are away, up to `patience` seconds, and asks again what was asked. Asking again is
 harmless where something is only read. What is stored says which message must be the last one before it
@@ -36,8 +36,8 @@ class StreamUnreachable(Exception):
     """The servers cannot be reached, or do not answer in time."""
 
 
-class Unknown(LogAway):
-    """An append of which nobody knows whether it was kept."""
+class OutcomeUnknown(LogAway):
+    """An append without an answer: its outcome is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class _Reply(msgspec.Struct):
 
 
 class StreamRefused(Exception):
-    """The servers understood, and say no."""
+    """The servers refused a request."""
 
     def __init__(self, problem: _Problem) -> None:
         super().__init__(problem.description)
@@ -165,7 +165,7 @@ class Stream:
                 raise self._error(refused) from None
 
     def mark(self, end: int) -> None:
-        """Say that everything before a position is durable; nobody waits for it to be stored."""
+        """Publish the durable mark, without waiting for an acknowledgement."""
         asyncio.run_coroutine_threadsafe(self._mark(end), self._loop)
 
     async def _mark(self, end: int) -> None:
@@ -174,7 +174,7 @@ class Stream:
             await self._client.publish(self._mark_subject, b"%d" % end)
 
     def marked(self) -> int:
-        """Up to which position everything was durable, as far as that is known."""
+        """The durable mark: everything before this position was durable."""
         asked = {"last_by_subj": self._mark_subject}
         try:
             got = self._wait(self._api(f"STREAM.MSG.GET.{self.mark_name}", asked)).message
@@ -218,7 +218,7 @@ class Stream:
     def store(self, subject: str, payload: bytes, after: int) -> int:
         """Store a message after the one of a sequence; returns its own.
 
-        Raises `LogLocked` if another one stands there, and `Unknown` if nobody could be asked in time.
+        Raises `LogLocked` if another one stands there, and `OutcomeUnknown` if no server answered in time.
         """
         return self._wait(self._store(f"{self.prefix}.{subject}", payload, after))
 
@@ -232,11 +232,11 @@ class Stream:
             raise self._error(refused) from None
 
     def ask(self, seconds: float) -> str | None:
-        """Who answers for writing this log; None where nobody does."""
+        """Name of the live writer of this log; None where no process responds."""
         return self._wait(self._ask(seconds))
 
     def answer(self, who: str) -> None:
-        """Answer, from now on, that somebody writes this log."""
+        """Respond from now on to requests for the writer of this log."""
         self._wait(self._answer(who))
 
     # On the event loop.
@@ -246,7 +246,7 @@ class Stream:
         from nats.aio.client import Client
 
         async def noted(_: Exception) -> None:
-            """Whoever asks learns it by asking."""
+            """Ignore: the next request reports it."""
 
         async def broke() -> None:
             self._broken.set()
@@ -404,7 +404,7 @@ class Stream:
                         f"acknowledged: the servers lost what they had promised; put back a copy"
                     ) from None
             if self._loop.time() >= give_up:
-                raise Unknown(
+                raise OutcomeUnknown(
                     f"the log at {self.address} did not acknowledge for {self._patience:g} s ({why}): "
                     f"it may have been kept; look at the end of the log before appending again"
                 )
@@ -425,16 +425,16 @@ class Stream:
         except errors.NoRespondersError:
             return None
         except (errors.Error, OSError, TimeoutError):
-            return "somebody who does not say who"
+            return "a writer that does not give its name"
         return answer.data.decode(errors="replace")
 
     async def _answer(self, who: str) -> None:
         assert self._client is not None
 
-        async def say(message: "Msg") -> None:
+        async def respond(message: "Msg") -> None:
             await message.respond(who.encode())
 
-        await self._client.subscribe(f"slackwater.writer.{self.name}", cb=say)
+        await self._client.subscribe(f"slackwater.writer.{self.name}", cb=respond)
         await self._client.flush()
 
     def _error(self, refused: StreamRefused) -> LogError:

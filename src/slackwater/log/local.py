@@ -1,4 +1,4 @@
-"""A log in a folder of segment files.
+"""Local log: a folder of segment files.
 
     lock                            who writes, see `lock`
     durable                         how far the log is on the disk, see `mark`

@@ -1,4 +1,4 @@
-"""One writer at a time, and how a reader learns whether there is one.
+"""Writer lock: mutual exclusion of writers by a file lock, and a probe for readers.
 
 The writer holds an exclusive lock on the file `lock` for as long as it lives; the system releases it when the
 process ends, however it ends. The file says whose it is. A reader asks by trying for a shared lock and giving it
@@ -55,7 +55,7 @@ class WriterLock:
 
 @contextmanager
 def writers_shut_out(folder: Path) -> Iterator[bool]:
-    """Tell whether there is no writer; if so, none can begin inside the with statement: keep it short."""
+    """True if there is no writer; then none can begin inside the with statement: keep it short."""
     try:
         descriptor = os.open(folder / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):

@@ -1,4 +1,4 @@
-"""The durable mark: how far the log is on the disk, told to readers in other processes and to the next writer.
+"""Durable mark: the high-water mark of the log on disk, for readers in other processes and the next writer.
 
 After the records are on the disk and before `append` returns, the writer puts the new end into the small file
 `durable`. The mark itself is not forced to the disk: after a power cut an older one may come back, but never one
@@ -28,7 +28,7 @@ class DurableMark:
         self._descriptor = os.open(folder / MARK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
     def move(self, end: Position) -> None:
-        """Say that everything before this position is durable."""
+        """Advance the mark: everything before this position is durable."""
         disk.write(self._descriptor, [_MARK.pack(end, zlib.crc32(end.to_bytes(8, "little")))], 0)
 
     def close(self) -> None:
@@ -37,7 +37,7 @@ class DurableMark:
 
 
 def read_mark(folder: Path) -> Position | None:
-    """What the mark says; None where there is none, or where a power cut or a reader's bad luck tore it."""
+    """Read the mark; None where there is none, or where a power cut or a concurrent write tore it."""
     try:
         with disk.opened(folder / MARK_FILE) as descriptor:
             content = disk.read(descriptor, _MARK.size, 0)

@@ -1,4 +1,4 @@
-"""A log in memory: the plain twin of the local log, for tests and simulations."""
+"""In-memory log: the plain twin of the local log, for tests and simulations."""
 
 import zlib
 from bisect import bisect_right
@@ -38,7 +38,7 @@ class ChecksummedRecord:
 
 @dataclass(slots=True)
 class MemoryStore:
-    """What takes the place of the disk: it outlives the logs that are opened on it."""
+    """Simulated disk: it outlives the logs that are opened on it."""
 
     kept: list[ChecksummedRecord] = field(default_factory=list)
     start: Position = _BEGINNING
@@ -135,7 +135,7 @@ class MemoryLog:
             for kept in gone:
                 if kept.stored.kind in CATALOG_KINDS:
                     store.dropped = store.dropped.after(kept.entry().record)
-            # A new list: whoever reads the old one is not disturbed.
+            # A new list: readers of the old one are not disturbed.
             store.kept = store.kept[len(gone) :]
             store.start = store.kept[0].stored.first if store.kept else store.end
             return store.start

@@ -1,4 +1,4 @@
-"""What stands in a log: typed records, and their bytes.
+"""Log records: typed values and their encoding.
 
 A record has a *kind*, a *subject* (the table it is about) and occupies one position for each of its rows; a
 record that is not a batch occupies one. Log implementations store and hand back bytes; encoding and decoding
@@ -30,7 +30,7 @@ _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 
 class RecordKind(IntEnum):
-    """What a record is; the numbers are stored."""
+    """Type of a record; the numbers are stored."""
 
     UPDATES = 1
     QUARANTINED = 2
@@ -42,7 +42,7 @@ class RecordKind(IntEnum):
 
 
 CATALOG_KINDS = frozenset({RecordKind.TABLE, RecordKind.DROPPED_TABLE})
-"""The kinds that say which tables there are."""
+"""Kinds of records that change the catalog."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Updates:
 
 @dataclass(frozen=True, slots=True)
 class Quarantined:
-    """Rows that were refused: what came, why and from where, in the layout `core.arrow.QUARANTINE`."""
+    """Refused rows: raw content, reason and origin, in the layout `core.arrow.QUARANTINE`."""
 
     table: str
     batch: pa.RecordBatch
@@ -77,11 +77,11 @@ class TableDropped:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A standing query is kept from here on: its text in normal form, and whose it is.
+    """A standing query is registered from here on: its text in normal form, and its owner.
 
     A query is known by its `number`, which is the position of its first registration; None means this one. A later
     record with that number replaces the query under a higher plan `epoch`. `name` is what its owner calls it. `query`
-    is the text as it was bound, in plain lists, so that nobody has to read the text again; `host` says who keeps it.
+    is the text as it was bound, in plain lists, so that no reader parses the text again; `host` is its host.
     """
 
     table: str
@@ -96,7 +96,7 @@ class Registered:
 
 @dataclass(frozen=True, slots=True)
 class Unregistered:
-    """A standing query is no longer kept."""
+    """A standing query is unregistered."""
 
     table: str
     number: int
@@ -104,7 +104,7 @@ class Unregistered:
 
 @dataclass(frozen=True, slots=True)
 class TimePassed:
-    """It is this late, for queries that depend on it."""
+    """Clock tick: the log's time, for queries that depend on it."""
 
     time: Instant
 

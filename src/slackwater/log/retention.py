@@ -1,4 +1,4 @@
-"""How much of the past a log keeps."""
+"""Retention policy: which segments of the past a log drops, by size and age."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

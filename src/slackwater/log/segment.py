@@ -1,4 +1,4 @@
-"""One file of a local log: a header, then frames.
+"""Log segment: one file of a local log; a header, then frames.
 
     offset  bytes  what
          0      8  magic `SLACKLOG`
@@ -48,7 +48,7 @@ MOST_CATALOG = 256 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class SegmentHeader:
-    """What a segment says about itself."""
+    """Header of a segment."""
 
     first: Position
     begun: Instant
@@ -118,7 +118,7 @@ def segment_files(folder: Path) -> list[Path]:
 
 
 class _Index:
-    """Where the frames of a segment lie: first positions, and the offsets that go with them."""
+    """Offset index of a segment: first position and file offset of each frame."""
 
     __slots__ = ("firsts", "offsets")
 
@@ -127,7 +127,7 @@ class _Index:
         self.offsets = array("Q")
 
     def add(self, first: Position, offset: int) -> None:
-        # The offset first: whoever finds the position finds its offset too, also from another thread.
+        # The offset first: a reader that finds the position finds its offset too, also from another thread.
         self.offsets.append(offset)
         self.firsts.append(first)
 
@@ -177,7 +177,7 @@ class Segment:
         self.end, self.size = end, size
 
     def define(self, record: Record) -> None:
-        """Note what the next frame says about the tables."""
+        """Apply the next frame's record to the catalog."""
         self.catalog = self.catalog.after(record)
 
     def forget_index(self) -> None:

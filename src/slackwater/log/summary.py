@@ -1,4 +1,4 @@
-"""What stands in a local log, told from the heads of its records alone."""
+"""Log summary: counts, sizes and time ranges of a local log, from frame heads alone."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Where the last segment really ends: what a crash left, told from what a disk lost."""
+"""Tail recovery: the true end of the last segment; separates a torn write from a loss on disk."""
 
 from slackwater.core.errors import LogCorrupt
 from slackwater.core.types import Position

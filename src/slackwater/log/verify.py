@@ -1,4 +1,4 @@
-"""Read a whole local log and list everything that is wrong with it."""
+"""Log verification: reads a whole local log and lists every damage in it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from slackwater.log.records import decode
 from slackwater.log.segment import SegmentHeader, file_name, read_header, segment_files
 
 Progress = Callable[[int, int], None]
-"""Told how many bytes are done, and of how many."""
+"""Callback with the bytes done, and the total."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What a reading of the whole log found.
+    """Result of a verification.
 
     `unfinished_bytes` at the end are no damage: a write under way, or one that a crash interrupted.
     """
@@ -45,7 +45,7 @@ class Verification:
 
     @property
     def sound(self) -> bool:
-        """Whether everything that was written durably can be read."""
+        """True if everything that was durable can be read."""
         return not self.damage
 
 
@@ -133,7 +133,7 @@ class _SegmentCheck:
                     offset = self._resume(descriptor, bad, stop, header.salt)
 
     def _check_link(self, file: Path, header: SegmentHeader, before: tuple[Position, int] | None) -> None:
-        """Compare what the header says of the segment before with what there is."""
+        """Compare the header's record of the segment before with that segment."""
         if before is None:
             return
         first, length = before

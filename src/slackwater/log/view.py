@@ -1,4 +1,4 @@
-"""What of a local log may be read at a moment: a value, so that readers and the writer need not wait for each other."""
+"""Log view: an immutable snapshot of readable segments, so that readers and the writer never block each other."""
 
 from bisect import bisect_right
 from collections.abc import Sequence

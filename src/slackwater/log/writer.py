@@ -1,8 +1,8 @@
-"""The writing side of a local log: groups of appends, one flush to the disk for each group.
+"""Log writer with group commit: concurrent appends share one flush to the disk.
 
-A thread that appends puts its records into a queue. If nobody is writing, it takes the whole queue, writes it,
-flushes once and tells the others; if somebody is, it waits, and is either told that its records are durable or
-finds itself the next to write. So at most two groups are under way: one on its way to the disk and one gathering.
+A thread that appends puts its records into a queue. If no thread is writing, it takes the whole queue, writes it,
+flushes once and notifies the others. Otherwise it waits until its records are durable or until it is the next
+to write. So at most two groups are under way: one on its way to the disk and one gathering.
 
 The records of one `append` never straddle two segments. That is why a failed write can be taken back whole.
 """
@@ -73,7 +73,7 @@ class _Group:
 
 
 class Writer:
-    """Appends to the segments of a folder, which it holds for itself."""
+    """Appends to the segments of a folder under an exclusive lock."""
 
     def __init__(self, folder: Path, segment_bytes: int, now: Callable[[], Instant]) -> None:
         if segment_bytes < 1:
@@ -129,7 +129,7 @@ class Writer:
         self._view = View(segments, last.end, last.catalog)
 
     def look(self) -> View:
-        """What may be read now: everything durable."""
+        """View of everything durable."""
         return self._view
 
     known = look
@@ -152,7 +152,7 @@ class Writer:
                     while self._busy and not own.done:
                         self._turn.wait()
                 except BaseException:
-                    # Interrupted while waiting: what nobody has begun to write must not be written later.
+                    # Interrupted while waiting: an append whose write has not begun must not be written later.
                     if own in self._queue:
                         self._queue.remove(own)
                     raise
@@ -278,7 +278,7 @@ class Writer:
                 disk.sync(self._descriptor)
                 self._mark.move(group.end)
             except OSError as error:
-                # After a failed flush nobody knows what is on the disk; only opening anew can tell.
+                # After a failed flush the content of the disk is unknown; only recovery on opening can find out.
                 self._broken = f"flushing to the disk failed ({error})"
                 self._take_back(last.size)
                 raise

@@ -1,4 +1,4 @@
-"""How data move, what is asked, how well bounds are kept: mergeable summaries. Needs the `node` extra."""
+"""Mergeable statistics of values, queries and kept bounds. Needs the `node` extra."""
 
 from slackwater.statistics.base import Summary, combine
 from slackwater.statistics.chain import Chain

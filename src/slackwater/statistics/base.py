@@ -1,4 +1,4 @@
-"""A summary: what has been seen so far, small enough to send, exact enough to put together again.
+"""Summary protocol: a mergeable sketch of a history, small enough to send and exact to merge.
 
 Contract (kept by every class in `slackwater.statistics.SUMMARIES`, tested in `tests/contracts/test_statistics.py`)
 
@@ -32,7 +32,7 @@ from slackwater.core.errors import StatisticsError
 
 
 class Summary(Protocol):
-    """The seam; see the module for what is promised. What a batch is, and what a value, each class says itself."""
+    """Mergeable summary; the module states its contract. Each class defines its batches and its value."""
 
     kind: ClassVar[str]
     """The name of the class in bytes and files."""
@@ -54,7 +54,7 @@ class Summary(Protocol):
         ...
 
     def parameters(self) -> dict[str, Any]:
-        """What the summary was made with; JSON can hold it."""
+        """Constructor parameters, as values of JSON."""
         ...
 
     def to_bytes(self) -> bytes:
@@ -63,7 +63,7 @@ class Summary(Protocol):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The summary that these bytes were made of."""
+        """Decode a summary."""
         ...
 
 

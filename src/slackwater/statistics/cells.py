@@ -1,4 +1,4 @@
-"""Sparse counts on a grid that grows coarser by itself, exactly.
+"""Adaptive grid counts: sparse cells that coarsen by themselves, exact under merging.
 
 Design
     Each slot (an item, an attribute) has a level and a number of occupied cells, at most `most`. When there are more,

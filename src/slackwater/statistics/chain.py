@@ -1,4 +1,4 @@
-"""A Markov chain of changes, as counted: sparse rows, probabilities with a prior."""
+"""Markov chain of changes: sparse transition counts, probabilities with a Dirichlet prior."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Which values queries ask for: how many ranges hold a point, for each attribute.
+"""Query coverage: how many query ranges contain a value, for each attribute.
 
 For what: the number of queries that cover a region, set against the number of updates that fall there (`histogram`),
 decides whether the region is pushed or pulled.
@@ -86,7 +86,7 @@ class Covering:
 
 @dataclass(frozen=True, eq=False)
 class CoverageFigures:
-    """What covers each attribute."""
+    """Coverage of each attribute."""
 
     items: tuple[str, ...]
     coverings: tuple[Covering, ...]

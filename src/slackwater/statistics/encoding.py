@@ -1,4 +1,4 @@
-"""Summaries as bytes: an Arrow IPC stream with a JSON note in the metadata of its schema.
+"""Codec of summaries: an Arrow IPC stream with a JSON note in the metadata of its schema.
 
 The note under the key `slackwater` says the kind of the summary, the version of the format and the parameters. The
 stream holds a row for each item. Anything that reads Arrow can look inside.

@@ -1,9 +1,9 @@
-"""How well bounds are kept: the share of time, and of ticks, in which the error was within the bound.
+"""Fidelity: the share of time, and of ticks, in which the error was within the bound.
 
-For what: `FIDELITY f` allows a share 1 − f outside; what was delivered steers how eagerly sources are asked.
+For what: `FIDELITY f` allows a share 1 − f outside; the delivered fidelity controls how often sources are pulled.
 
 An observation says at a moment whether the error is within the bound, and holds until the next one. The time between
-two observations counts as what the earlier one said; across a gap nothing is known and nothing counts. Across a seam
+two observations counts as the earlier one; across a gap nothing is known and nothing counts. Across a seam
 the earlier piece's last observation holds until the later one's first.
 """
 
@@ -22,7 +22,7 @@ _SUMS = ("weight", "within", "seconds", "seconds_within", "gap_seconds")
 
 
 def observations(queries: Column, times: Column, errors: Column, bounds: Column) -> Ticks:
-    """Ticks that say 1 where |error| ≤ bound and 0 elsewhere, for each query.
+    """Ticks of 1 where |error| ≤ bound and 0 elsewhere, for each query.
 
     >>> observations(["q", "q"], [1, 2], [-3.0, 2.0], [2.5, 2.5]).values.tolist()
     [0.0, 1.0]

@@ -1,4 +1,4 @@
-"""Where values fall: a histogram for each attribute, on a grid that fits itself to what comes.
+"""Histogram of values for each attribute, on a grid that adapts to the data.
 
 For what: how many updates fall into a range decides whether a region is worth pushing, and how large a selection is.
 

@@ -1,4 +1,4 @@
-"""The Markov chain of each item's changes: how often a change of x per tick is followed by one of y.
+"""Markov transition counts of each item: how often a change of x per tick is followed by one of y.
 
 For what: predicting how far an item has moved since it was last asked, so that it is asked only when that matters.
 

@@ -1,4 +1,4 @@
-"""Mean, variance and memory of each item's values; the AR(1) process that fits them.
+"""Mean, variance and autocorrelation of each item's values; the AR(1) process that fits them.
 
 For what: whether an item is a walk, a mean-reverting series or noise decides which prediction suits it, and joins
 with little memory ask for the AR(1) parameters.

@@ -1,4 +1,4 @@
-"""How much each item moves: sumdiff R = Σ|sₜ − sₜ₋₁| and what goes with it.
+"""Total variation of each item: sumdiff R = Σ|sₜ − sₜ₋₁|, and related sums.
 
 For what: the cost of keeping an item within a bound grows with R (messages ∝ R/C²), so R is what plans are made of.
 

@@ -1,4 +1,4 @@
-"""Similarities as figures: the matrix, a pair, the nearest neighbours of each item."""
+"""Similarity figures: the matrix, a pair, the nearest neighbours of each item."""
 
 from dataclasses import dataclass
 from functools import cached_property

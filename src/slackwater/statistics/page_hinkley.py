@@ -1,4 +1,4 @@
-"""Page–Hinkley: has the mean of a sequence moved away from what was predicted?
+"""Page–Hinkley test: detects that the mean of a sequence departs from its prediction.
 
 What is added is the *residual* of each window: (measured − predicted) / √max(predicted, 1), about one wide where
 messages come by chance at the predicted rate. Residuals are added up, each lessened by a tolerance; the test fires when
@@ -30,21 +30,21 @@ def residual(measured: float, predicted: float) -> float:
 
 
 class PageHinkley:
-    """Tells of a rise and of a fall. After it has fired it goes on firing until it is begun anew."""
+    """Two-sided test for a rise or a fall. Once fired it stays fired until `reset`."""
 
     def __init__(self, tolerance: float = 0.5, threshold: float = 5.0) -> None:
         if not (tolerance >= 0 and threshold > 0):
             raise ValueError(f"a tolerance is 0 or more and a threshold above 0, not {tolerance} and {threshold}")
         self._tolerance = tolerance
         self._threshold = threshold
-        self.begin_anew()
+        self.reset()
 
-    def begin_anew(self) -> None:
-        """There is another prediction from now on."""
+    def reset(self) -> None:
+        """Reset the test for a new prediction."""
         self._risen = self._fallen = 0.0
 
     def add(self, value: float) -> bool:
-        """Take one residual in; whether the mean is another."""
+        """Add one residual; True if the mean has changed."""
         # The distance of the sum from its lowest point, kept as one number: it never goes below 0.
         self._risen = max(0.0, self._risen + value - self._tolerance)
         self._fallen = max(0.0, self._fallen - value - self._tolerance)
@@ -52,5 +52,5 @@ class PageHinkley:
 
     @property
     def fired(self) -> bool:
-        """Whether it has left the prediction behind."""
+        """True if the test has fired."""
         return max(self._risen, self._fallen) > self._threshold

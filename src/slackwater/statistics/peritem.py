@@ -1,4 +1,4 @@
-"""What the summaries that keep a record for each item have in common.
+"""Base class of per-item summaries: one mergeable record for each item.
 
 The heart of it: a piece is a record for each item, and two pieces meet item by item. A record always holds `ticks`,
 `first_time`, `first_value`, `last_time` and `last_value`; a record without ticks is neutral. What happens where an
@@ -143,8 +143,8 @@ class PerItem(ABC):
             place = int(late[0])
             begins, counted = later["first_time"][place], self.records["last_time"][known[place]]
             raise StatisticsError(
-                f"{self.kind}: item {names[place]!r} begins at {told(begins)}, but is already counted up to "
-                f"{told(counted)}: merge pieces in order of time, each item's one after the other"
+                f"{self.kind}: item {names[place]!r} begins at {iso_time(begins)}, but is already counted up to "
+                f"{iso_time(counted)}: merge pieces in order of time, each item's one after the other"
             )
         new = np.flatnonzero(~both)
         if len(self.records) + len(new) > MOST_ITEMS:
@@ -181,8 +181,8 @@ class PerItem(ABC):
         return tuple(sorted(self.names)), records, faded
 
 
-def told(at: int) -> str:
-    """An instant for a message."""
+def iso_time(at: int) -> str:
+    """Format an instant for a message."""
     try:
         return moment(Instant(int(at))).isoformat()
     except OverflowError:

@@ -1,4 +1,4 @@
-"""Statistics: everything learnt about one numeric column of one table, as one value and one file.
+"""Statistics profile: all summaries of one numeric column of one table, as one value and one file.
 
 It is a summary like the others (update, merge, value, bytes), made of them: movement, moments, chain, histogram of
 values for each item, and the similarity of all pairs where a `period` is given. Every part has seen the same ticks.
@@ -46,7 +46,7 @@ class StatisticsFigures:
 
 
 class Statistics:
-    """All that is learnt about one column.
+    """All summaries of one column.
 
     `period` is the grid of the similarity, None leaves the pairs out; `tick`, `spacing` and `widest` are the chain's
     (`markov`).
@@ -215,7 +215,7 @@ class Statistics:
         return parts if self.similarity is None else (*parts, self.similarity)
 
     def _figures(self) -> dict[str, Any]:
-        """What others will want to see at a glance."""
+        """Derived columns for people and other programs."""
         figures = self.value()
         movement, moments = figures.movement, figures.moments
         columns: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""The rules that all summaries of a history share: what a gap is, and how the past fades.
+"""Rules shared by all summaries: the longest gap between ticks, and exponential decay by half-life.
 
 *Gaps.* Two neighbouring updates of an item more than `longest_gap` apart (a night, a weekend, a source that was away)
 do not make a change per tick: the change across is summed apart, chains and lagged pairs break there.

@@ -35,7 +35,7 @@ from slackwater.kernels.group_rows import group
 from slackwater.statistics import encoding
 from slackwater.statistics.base import check_agreement
 from slackwater.statistics.neighbours import Similarities
-from slackwater.statistics.peritem import PerItem, Records, told
+from slackwater.statistics.peritem import PerItem, Records, iso_time
 from slackwater.statistics.rules import Floats, Integers, Rules
 from slackwater.statistics.ticks import Ticks
 
@@ -115,8 +115,8 @@ class Similarity(PerItem):
         if span is None or begins is None or begins // self.period >= span[1] // self.period:
             return
         raise StatisticsError(
-            f"similarity: a piece begins at {told(begins)}, before the bin of {self.period} µs in which the counting "
-            f"stands ({told(span[1])}): cut the history by time, all items in a piece, and merge in order of time"
+            f"similarity: a piece begins at {iso_time(begins)}, before the bin of {self.period} µs in which the counting "
+            f"stands ({iso_time(span[1])}): cut the history by time, all items in a piece, and merge in order of time"
         )
 
     def check_room(self, names: Sequence[str]) -> None:

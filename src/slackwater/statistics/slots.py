@@ -1,4 +1,4 @@
-"""What the summaries that do not look at neighbouring ticks have in common: names, spans, and fading in any order."""
+"""Base class of order-free summaries: names, spans and exponential decay, in any order of time."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence

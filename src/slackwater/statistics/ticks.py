@@ -1,4 +1,4 @@
-"""Ticks: the columns that summaries read, grouped by item and in order of time.
+"""Ticks: the input columns of summaries, grouped by item and sorted by time.
 
 Rows may come in any order. They are brought into order once, for all summaries that read the batch: not at all
 when they already are, by a counting sort when they are in order of time with items mixed (a log, a wide trace), by
