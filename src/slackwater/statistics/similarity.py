@@ -115,8 +115,9 @@ class Similarity(PerItem):
         if span is None or begins is None or begins // self.period >= span[1] // self.period:
             return
         raise StatisticsError(
-            f"similarity: a piece begins at {iso_time(begins)}, before the bin of {self.period} µs in which the counting "
-            f"stands ({iso_time(span[1])}): cut the history by time, all items in a piece, and merge in order of time"
+            f"similarity: a piece begins at {iso_time(begins)}, before the bin of {self.period} µs in which the "
+            f"counting stands ({iso_time(span[1])}): cut the history by time, all items in a piece, and merge in "
+            f"order of time"
         )
 
     def check_room(self, names: Sequence[str]) -> None:
