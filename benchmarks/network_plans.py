@@ -142,8 +142,8 @@ def speed() -> dict[str, Any]:
 
 def on_spark(executors: int) -> dict[str, Any]:
     """Planning on Spark; the session lives for this measurement only."""
+    from experiments.plans.spark_plans import QUERIES, plan_rows, shared_rows
     from slackwater.pipeline.host.executor_affinity import wait_for_executors
-    from slackwater.pipeline.jobs.network_plans import QUERIES, plan_rows, shared_rows
     from slackwater.pipeline.session import build_session
     from slackwater.pipeline.tables.frames import spark_schema
 

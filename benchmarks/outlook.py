@@ -12,10 +12,11 @@ import numpy.typing as npt
 
 from benchmarks import pulling, report
 from experiments.pulling import measures
+from experiments.pulling.simulation import drive
 from experiments.pulling.traces import trace
 from experiments.pulling.workload import bounded
 from slackwater.core.bound import Bound
-from slackwater.planning.pulling import PullQuery, Uncertainty, drive, run_uncertainty
+from slackwater.planning.pulling import PullQuery, Uncertainty, run_uncertainty
 from slackwater.planning.pulling.history_sampling import ItemHistory, Motion, past_of, unknown
 from slackwater.planning.pulling.item_prior import Habit, habits_of
 from slackwater.planning.pulling.trial import first_price, look_ahead

@@ -13,9 +13,10 @@ import numpy as np
 
 from benchmarks import report
 from experiments.pulling import measures
+from experiments.pulling.simulation import drive, push_best, push_changed
 from experiments.pulling.traces import MADE, TRACES, trace
 from experiments.pulling.workload import bounded
-from slackwater.planning.pulling import Uncertainty, drive, push_best, push_changed, run_uncertainty
+from slackwater.planning.pulling import Uncertainty, run_uncertainty
 
 FOLDER = Path(__file__).parents[2] / "shared" / "data"
 MULTIPLES = (1.0, 2.0, 4.0)

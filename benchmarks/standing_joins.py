@@ -17,10 +17,11 @@ import numpy as np
 
 from benchmarks import report
 from benchmarks.statistics import peak
+from experiments.joins.stabbing_histogram import held_by, optimal, ssi_histogram, ssi_lines
 from experiments.joins.workloads import BandWorkload, SelectWorkload, chapter_ranges
 from slackwater.processing.matching import JoinRows, JoinSide, Matcher
 from slackwater.processing.matching.band_ssi import BandSSI
-from slackwater.processing.matching.histogram import equal_width, held_by, optimal, ssi_histogram, ssi_lines
+from slackwater.processing.matching.histogram import equal_width
 from slackwater.processing.matching.hotspots import HotspotTracker
 from slackwater.processing.matching.select_ssi import SelectSSI
 

@@ -10,17 +10,17 @@ from pathlib import Path
 import numpy as np
 
 from experiments.joins.mixes import Mix, four_kinds, retail
+from experiments.joins.published.band_data_outer import BandDataOuter
+from experiments.joins.published.band_merge import BandMerge
+from experiments.joins.published.band_query_outer import BandQueryOuter
+from experiments.joins.published.select_first import SelectFirst
+from experiments.joins.published.select_join_first import SelectJoinFirst, SelectJoinFirstRows
 from experiments.joins.workloads import BandWorkload, SelectWorkload
 from slackwater.processing.matching import JoinRows, JoinSide, Matcher, MatcherShape
-from slackwater.processing.matching.band_data_outer import BandDataOuter
 from slackwater.processing.matching.band_hotspot import BandHotspot
-from slackwater.processing.matching.band_merge import BandMerge
-from slackwater.processing.matching.band_query_outer import BandQueryOuter
 from slackwater.processing.matching.band_ssi import BandSSI
 from slackwater.processing.matching.costs import USUAL, Constants, MatchRoute
-from slackwater.processing.matching.select_first import SelectFirst
 from slackwater.processing.matching.select_hotspot import SelectHotspot
-from slackwater.processing.matching.select_join_first import SelectJoinFirst, SelectJoinFirstRows
 from slackwater.processing.matching.select_router import SelectRouter
 from slackwater.processing.matching.select_ssi import SelectSSI
 

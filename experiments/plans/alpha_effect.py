@@ -11,20 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from experiments.plans.comparison import attempted
+from experiments.plans.following_alpha import FollowingAlpha
 from experiments.plans.message_count import plan_messages
 from experiments.plans.traces import Trace
 from slackwater.core.errors import Infeasible
-from slackwater.planning.aggregation import (
-    CostModel,
-    Exact,
-    FollowingAlpha,
-    MaxGain,
-    MinCost,
-    Offer,
-    Planner,
-    Problem,
-    SumQuery,
-)
+from slackwater.planning.aggregation import CostModel, Exact, MaxGain, MinCost, Offer, Planner, Problem, SumQuery
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from experiments.plans.cost_fit import relative_error
+from experiments.plans.pushes import count_pushes, pushed
 from experiments.plans.traces import Trace
-from slackwater.kernels.pushes import count_pushes, pushed
 from slackwater.planning.aggregation import CostModel, Problem, SumQuery, messages
-from slackwater.planning.aggregation.cost_fit import relative_error
 from slackwater.planning.aggregation.held_cost import held_messages
 
 SHARES = (0.0, 0.1, 0.2, 0.4, 0.6, 0.8, 0.95)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from experiments.plans.pushes import count_pushes, pushed
 from experiments.plans.setting import rescaled
 from experiments.plans.traces import Trace
-from slackwater.kernels.pushes import count_pushes, pushed
 from slackwater.planning.aggregation import CostModel, NetworkPlan, Offer, Planner, Problem, SumQuery
 
 SHARES = (0.0, 0.1, 0.2, 0.4, 0.6, 0.8, 0.95)

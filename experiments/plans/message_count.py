@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from experiments.plans.pushes import count_pushes
 from experiments.plans.traces import Trace
-from slackwater.kernels.pushes import count_pushes
 from slackwater.planning.aggregation import NetworkPlan
 
 

@@ -10,18 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from experiments.plans.message_count import sum_messages
-from experiments.plans.traces import Trace
-from slackwater.planning.aggregation import (
-    ConsistentCost,
-    CostModel,
-    Dynamics,
-    PrintedCost,
-    Problem,
-    ScaleFreeCost,
-    SumQuery,
-)
-from slackwater.planning.aggregation.cost_fit import (
+from experiments.plans.consistent_cost import ConsistentCost
+from experiments.plans.cost_fit import (
     MeasuredSums,
     fit_factor,
     fit_scale_free,
@@ -29,6 +19,9 @@ from slackwater.planning.aggregation.cost_fit import (
     rank_correlation,
     relative_error,
 )
+from experiments.plans.message_count import sum_messages
+from experiments.plans.traces import Trace
+from slackwater.planning.aggregation import CostModel, Dynamics, PrintedCost, Problem, ScaleFreeCost, SumQuery
 
 
 @dataclass(frozen=True, slots=True)

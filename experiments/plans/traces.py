@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 
 from slackwater.planning.aggregation import Dynamics
 from slackwater.planning.aggregation.base import Floats
-from slackwater.planning.aggregation.dynamics import observed
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,3 +91,17 @@ def related(generator: np.random.Generator, count: int = 10, ticks: int = 10_000
     changes = generator.normal(size=(ticks, 3)) @ directions
     changes *= ticks * step / np.abs(changes).sum(axis=0)
     return Trace("made up", tuple(f"s{k}" for k in range(count)), 50.0 + np.cumsum(changes, axis=0), 1 / 3600)
+
+
+def observed(items: Sequence[str], values: Floats, hours: float) -> Dynamics:
+    """The dynamics of a trace with a row for each tick and a column for each item.
+
+    >>> observed(["a", "b"], np.array([[1.0, 5.0], [2.0, 4.0], [4.0, 2.0]]), hours=0.5).sumdiff.tolist()
+    [6.0, 6.0]
+    """
+    changes = np.diff(values, axis=0)
+    lengths = np.sqrt(np.sum(changes**2, axis=0))
+    unit = np.divide(changes, lengths, out=np.zeros_like(changes), where=lengths > 0)
+    similarity = np.clip(unit.T @ unit, -1.0, 1.0)
+    np.fill_diagonal(similarity, 1.0)
+    return Dynamics(tuple(items), np.sum(np.abs(changes), axis=0) / hours, similarity)

@@ -9,8 +9,9 @@ import numpy as np
 
 from experiments.pulling import measures
 from experiments.pulling.output import draw, folders, shares, write_rows
+from experiments.pulling.simulation import run_predicted
 from experiments.pulling.workload import bounded
-from slackwater.planning.pulling import run_predicted, run_uncertainty
+from slackwater.planning.pulling import run_uncertainty
 
 DESIRED, QUERIES, MULTIPLE, WINDOW = 0.98, 100, 2.0, 100
 

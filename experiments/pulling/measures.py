@@ -8,8 +8,9 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from experiments.pulling.simulation import run_predicted
 from experiments.pulling.workload import bounded, portfolios
-from slackwater.planning.pulling import CHOICES, ChainSettings, Outcome, PullQuery, run_predicted, run_uncertainty
+from slackwater.planning.pulling import CHOICES, ChainSettings, Outcome, PullQuery, run_uncertainty
 from slackwater.planning.pulling.forecast import Forecast, strength
 
 Floats = npt.NDArray[np.float64]

@@ -7,8 +7,9 @@ from typing import Any
 
 from experiments.pulling import measures
 from experiments.pulling.output import draw, fixed_interval, folders, shares, write_rows
+from experiments.pulling.simulation import push_best, push_changed, run_predicted
 from experiments.pulling.workload import bounded
-from slackwater.planning.pulling import CHOICES, push_best, push_changed, run_predicted, run_uncertainty
+from slackwater.planning.pulling import CHOICES, run_uncertainty
 
 MULTIPLES = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 DESIRED, QUERIES = 0.98, 100

@@ -6,8 +6,8 @@ most) or are *fresh*, each drawn anew in five clusters of their own. When the wo
 
 import numpy as np
 
+from experiments.push_pull.drift import Events
 from experiments.push_pull.workloads import middles
-from slackwater.planning.push_pull.drift.base import Events
 
 ROWS, RANGES = 5_000, 500
 

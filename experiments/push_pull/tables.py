@@ -13,16 +13,16 @@ from pathlib import Path
 
 import numpy as np
 
+from experiments.push_pull.drift import Events, Trigger
 from experiments.push_pull.drift_workloads import two_worlds
 from experiments.push_pull.methods import costs
+from experiments.push_pull.published.density import Density
+from experiments.push_pull.published.dynnaive import DynNaive
+from experiments.push_pull.published.dynprop import DynProp
+from experiments.push_pull.published.periodic import Periodic
+from experiments.push_pull.sliding_window import Windowed, best_cover
 from experiments.push_pull.workloads import cars, clustered, sky
 from slackwater.planning.push_pull.base import Workload
-from slackwater.planning.push_pull.drift.base import Events, Trigger
-from slackwater.planning.push_pull.drift.sliding_window import Windowed, best_cover
-from slackwater.planning.push_pull.published.density import Density
-from slackwater.planning.push_pull.published.dynnaive import DynNaive
-from slackwater.planning.push_pull.published.dynprop import DynProp
-from slackwater.planning.push_pull.published.periodic import Periodic
 
 Row = dict[str, str | int | float]
 SEEDS = 5

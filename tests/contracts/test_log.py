@@ -36,8 +36,6 @@ from slackwater.log import (
     Entry,
     LocalLog,
     Log,
-    MemoryLog,
-    MemoryStore,
     Quarantined,
     Record,
     Registered,
@@ -48,6 +46,7 @@ from slackwater.log import (
     Updates,
 )
 from slackwater.log.jetstream import JetStreamLog
+from tests.support.memory_log import MemoryLog, MemoryStore
 
 QUOTES = TableSchema(
     "quotes",

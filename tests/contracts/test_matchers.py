@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
+import experiments.joins.published
 import slackwater.processing.matching
 from slackwater.core.errors import MatchingError
 from slackwater.processing.matching import JoinRows, Joins, JoinSide, Matcher, MatcherShape, change
@@ -29,7 +30,8 @@ from slackwater.processing.matching.order import PackedOrder
 from slackwater.processing.matching.partition import LazyPartition
 from slackwater.processing.matching.select_hotspot import SelectHotspot
 from slackwater.processing.matching.select_router import SelectRouter
-from slackwater.processing.matching.shard import Cuts, Sharded
+from slackwater.processing.matching.shard import Cuts
+from tests.support.sharded_matcher import Sharded
 
 BANDS = [MatcherShape(band=True), MatcherShape(band=True, left=1), MatcherShape(band=True, left=2, right=2)]
 SELECTS = [
@@ -44,9 +46,11 @@ Make = Callable[[MatcherShape], Matcher]
 
 
 def discovered() -> Iterator[tuple[type[Any], tuple[bool, ...]]]:
-    """Every class of the room that matches, and the shapes it says it is for (both where it does not say)."""
-    package = slackwater.processing.matching
-    for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+    """Every class of the room and its published rivals that matches, with the shapes it declares (both by default)."""
+    packages = (slackwater.processing.matching, experiments.joins.published)
+    for module in (
+        module for package in packages for module in pkgutil.iter_modules(package.__path__, package.__name__ + ".")
+    ):
         for _, kind in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
             if kind.__module__ == module.name and hasattr(kind, "match") and hasattr(kind, "results"):
                 if kind.__name__ == "Matcher" or inspect.isabstract(kind):
@@ -80,6 +84,7 @@ VARIANTS: dict[str, tuple[Make, tuple[bool, ...]]] = {
     "BandHotspot one by one": (lambda shape: BandHotspot(shape, HotspotTracker(0.3), steps_a_search=0), (True,)),
     "SelectHotspot half": (lambda shape: SelectHotspot(shape, 0.3), (False,)),
     **{f"SelectRouter {route.name}": (partial(routed, only_by(route)), (False,)) for route in MatchRoute},
+    "Sharded": (Sharded, (True, False)),
     "Sharded in five": (lambda shape: Sharded(shape, Cuts(np.array([-3.0, 0.0, 0.0, 2.5]))), (True, False)),
     "SelectRouter by turns": (partial(routed, by_turns()), (False,)),
 }

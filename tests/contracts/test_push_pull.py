@@ -11,14 +11,13 @@ from itertools import count, product
 import numpy as np
 import pytest
 
-from slackwater.core.cost import LinearCost
 from slackwater.core.errors import PlanningError
 from slackwater.core.extent import Categories, Extent, Interval, Missing
 from slackwater.core.region import Box, Region, Side
 from slackwater.core.types import Scalar
 from slackwater.planning.push_pull.arrays import NumberRanges, on_a_line
 from slackwater.planning.push_pull.base import Labeller, Labelling, Moves, Queries, Workload
-from slackwater.planning.push_pull.cost_models import Constants, Linear, Messages, Pricing
+from slackwater.planning.push_pull.cost_models import Constants, Linear, LinearCost, Messages, Pricing
 from slackwater.planning.push_pull.cut import exact_by_cut
 from slackwater.planning.push_pull.encoding import Asked, Changed, Encoded, Row, Stored, encode
 from slackwater.planning.push_pull.exact import exact

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from experiments.pulling.simulation import drive
 from slackwater.core.bound import Bound
 from slackwater.core.errors import PlanningError
 from slackwater.planning.pulling import (
@@ -23,7 +24,6 @@ from slackwater.planning.pulling import (
     PullQuery,
     Scheduler,
     Uncertainty,
-    drive,
 )
 
 ITEMS, LONGEST, TICKS = 4, 12, 120

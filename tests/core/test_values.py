@@ -16,7 +16,6 @@ from slackwater.core import (
     Column,
     DataType,
     Instant,
-    LinearCost,
     Operation,
     Origin,
     RowChange,
@@ -28,6 +27,7 @@ from slackwater.core import (
     moment,
 )
 from slackwater.core.arrow import from_batch, to_batch, update_schema
+from slackwater.planning.push_pull.cost_models import LinearCost
 
 SYMBOL = Column("symbol", DataType.TEXT, nullable=False)
 PRICE = Column("price", DataType.DOUBLE)

@@ -16,10 +16,10 @@ from experiments.plans.floor_saving import floor_saving
 from experiments.plans.message_count import plan_messages
 from experiments.plans.pictures import draw_alpha, draw_comparison, draw_similarity
 from experiments.plans.prediction import accuracies, fitted
+from experiments.plans.pushes import count_pushes_plainly, pushed
 from experiments.plans.setting import draw_offers, draw_queries, published_unit, rescaled, sum_unit
 from experiments.plans.similarity_effect import similarity_effect
 from experiments.plans.traces import Trace, read, related, stocks, traffic, unrelated
-from slackwater.kernels.pushes import count_pushes_plainly, pushed
 from slackwater.planning.aggregation import CostModel, Exact, Problem, ScaleFreeCost, SumQuery
 from slackwater.server.planners.network.explain import explained, figures_of
 

@@ -9,10 +9,10 @@ import pytest
 
 from experiments.push_pull.drift_workloads import two_worlds
 from experiments.push_pull.methods import METHODS, costs
+from experiments.push_pull.published.periodic import Periodic
+from experiments.push_pull.sliding_window import Windowed, best_cover
 from experiments.push_pull.tables import settled
 from experiments.push_pull.workloads import cars, clustered, sky
-from slackwater.planning.push_pull.drift.sliding_window import Windowed, best_cover
-from slackwater.planning.push_pull.published.periodic import Periodic
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "push-pull"

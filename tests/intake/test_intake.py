@@ -13,7 +13,8 @@ from slackwater.core import Column, DataType, Instant, LogCorrupt, LogError, Man
 from slackwater.core.arrival import Arrival
 from slackwater.core.types import Position
 from slackwater.intake import MEMORY_FILE, Intake
-from slackwater.log import LocalLog, Log, MemoryLog, Quarantined, Record, TableDropped, Updates
+from slackwater.log import LocalLog, Log, Quarantined, Record, TableDropped, Updates
+from tests.support.memory_log import MemoryLog
 
 TABLE = TableSchema(
     "items", (Column("item", DataType.TEXT, nullable=False), Column("value", DataType.DOUBLE)), key=("item",)

@@ -33,7 +33,7 @@ from slackwater.processing.base import Changes, RowKind
 from slackwater.processing.columns import python_rows
 from slackwater.processing.host import Host
 from slackwater.processing.latest import LatestTable
-from slackwater.processing.plain import PlainAggregates, PlainSelections
+from tests.support.plain_operators import PlainAggregates, PlainSelections
 
 ROOMS = TableSchema(
     "rooms",

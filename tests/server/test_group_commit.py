@@ -10,9 +10,10 @@ from slackwater.core import Column, DataType, TableSchema
 from slackwater.core.clock import ManualClock
 from slackwater.core.errors import LogError, SchemaError
 from slackwater.core.types import Position
-from slackwater.log import MemoryLog, Record, TableDefined, TableDropped
+from slackwater.log import Record, TableDefined, TableDropped
 from slackwater.server.group_commit import Busy, Target, WriteQueue
 from slackwater.server.uncommitted_log import UncommittedLog
+from tests.support.memory_log import MemoryLog
 
 
 def table(name: str) -> TableSchema:

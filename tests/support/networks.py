@@ -2,16 +2,8 @@
 
 import numpy as np
 
-from slackwater.planning.aggregation import (
-    ConsistentCost,
-    CostModel,
-    Dynamics,
-    Offer,
-    PrintedCost,
-    Problem,
-    ScaleFreeCost,
-    SumQuery,
-)
+from experiments.plans.consistent_cost import ConsistentCost
+from slackwater.planning.aggregation import CostModel, Dynamics, Offer, PrintedCost, Problem, ScaleFreeCost, SumQuery
 
 MODELS: tuple[CostModel, ...] = (
     ConsistentCost(),

@@ -2,7 +2,6 @@
 
 from slackwater.core.bound import EXACT, Bound
 from slackwater.core.clock import Clock, ManualClock
-from slackwater.core.cost import LinearCost
 from slackwater.core.errors import (
     AlgebraError,
     LogAway,
@@ -77,7 +76,6 @@ __all__ = [
     "Interval",
     "Join",
     "Key",
-    "LinearCost",
     "LogAway",
     "LogCorrupt",
     "LogError",

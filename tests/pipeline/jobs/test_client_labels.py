@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from slackwater.core import Operation, TableSchema
-from slackwater.core.cost import LinearCost
 from slackwater.core.errors import StoreError
 from slackwater.core.extent import Categories, Extent, Interval, Missing
 from slackwater.core.labels import Labels
@@ -22,7 +21,7 @@ from slackwater.core.types import Position, Row
 from slackwater.core.update import Update
 from slackwater.hosting import published_labels
 from slackwater.hosting.published_labels import LabelsFolder, PublishedPlan, read_all, read_client, read_plan
-from slackwater.planning.push_pull.cost_models import Linear, Messages, Pricing
+from slackwater.planning.push_pull.cost_models import Linear, LinearCost, Messages, Pricing
 from slackwater.planning.push_pull.encoding import Asked, Changed, Stored, encode
 from slackwater.planning.push_pull.exact import exact
 from slackwater.planning.push_pull.label_many import Activity, Demand, label_client

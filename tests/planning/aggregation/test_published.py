@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from experiments.plans.consistent_cost import ConsistentCost
+from experiments.plans.following_alpha import FollowingAlpha
 from slackwater.core.errors import Infeasible, PlanningError
 from slackwater.planning.aggregation import (
-    ConsistentCost,
     Dynamics,
     Exact,
-    FollowingAlpha,
     MaxGain,
     MinCost,
     MostSaved,

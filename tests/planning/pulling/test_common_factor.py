@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from experiments.pulling.simulation import drive
 from slackwater.core.bound import Bound
-from slackwater.planning.pulling import PullQuery, Uncertainty, drive, run_uncertainty
+from slackwater.planning.pulling import PullQuery, Uncertainty, run_uncertainty
 from slackwater.planning.pulling.common_factor import Kinship, Known, likeness
 from slackwater.planning.pulling.heavy_tails import Tails
 from slackwater.planning.pulling.risk import risk

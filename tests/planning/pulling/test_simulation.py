@@ -5,6 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from experiments.pulling.clairvoyant import push_best_plainly, push_changed_plainly
+from experiments.pulling.simulation import drive, push_best, push_changed, run_predicted
 from slackwater.core.bound import Bound
 from slackwater.core.errors import PlanningError
 from slackwater.planning.pulling import (
@@ -14,13 +16,8 @@ from slackwater.planning.pulling import (
     PredictedChange,
     PullQuery,
     Uncertainty,
-    drive,
-    push_best,
-    push_changed,
-    run_predicted,
     run_uncertainty,
 )
-from slackwater.planning.pulling.published.clairvoyant import push_best_plainly, push_changed_plainly
 from slackwater.planning.pulling.simulation import Floats
 
 TICKS = 260

@@ -3,17 +3,10 @@
 import numpy as np
 import pytest
 
+from experiments.pulling.simulation import drive, push_best, run_predicted
 from slackwater.core.bound import Bound
 from slackwater.core.errors import PlanningError
-from slackwater.planning.pulling import (
-    PullQuery,
-    Uncertainty,
-    drive,
-    push_best,
-    run_predicted,
-    run_uncertainty,
-    split_between,
-)
+from slackwater.planning.pulling import PullQuery, Uncertainty, run_uncertainty, split_between
 from slackwater.planning.pulling.forecast import Forecast, strength
 from slackwater.planning.pulling.risk import lowest_risk, risk
 from slackwater.planning.pulling.simulation import Floats

@@ -4,10 +4,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from experiments.pulling.simulation import drive
 from slackwater.core.bound import Bound
 from slackwater.core.errors import PlanningError
 from slackwater.kernels.pull_uncertainty import LEARNING_PULLS
-from slackwater.planning.pulling import FixedInterval, Outcome, PredictedChange, PullQuery, Uncertainty, drive
+from slackwater.planning.pulling import FixedInterval, Outcome, PredictedChange, PullQuery, Uncertainty
 from slackwater.planning.pulling.history_sampling import ItemHistory, Motion, past_of
 from slackwater.planning.pulling.item_prior import Habit, habits_of
 from slackwater.planning.pulling.trial import first_price

@@ -5,12 +5,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from slackwater.core.cost import LinearCost
 from slackwater.core.extent import Categories, Extent, Interval, Missing
 from slackwater.core.labels import MOST_LABELLED
 from slackwater.core.region import Box, Region, Side
 from slackwater.core.types import Scalar
-from slackwater.planning.push_pull.cost_models import Constants, Linear, Messages, Pricing
+from slackwater.planning.push_pull.cost_models import Constants, Linear, LinearCost, Messages, Pricing
 from slackwater.planning.push_pull.encoding import Asked, Changed, Encoded, Row, Stored, encode
 from slackwater.planning.push_pull.exact import exact
 from slackwater.planning.push_pull.label_many import Activity, ClientPlan, Demand, label_client

@@ -1,7 +1,8 @@
 import numpy as np
 
 from slackwater.processing.matching import BAND, SELECT, JoinRows, JoinSide, band_joins, select_joins
-from slackwater.processing.matching.shard import Sharded, cuts_of
+from slackwater.processing.matching.shard import cuts_of
+from tests.support.sharded_matcher import Sharded
 
 
 def test_skew_is_spread() -> None:

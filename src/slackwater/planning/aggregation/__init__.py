@@ -1,8 +1,6 @@
 """Cutting bounded sums over a network of aggregators, for the fewest messages. Needs the `node` extra."""
 
-from slackwater.planning.aggregation.alpha import FollowingAlpha
 from slackwater.planning.aggregation.base import CostModel, Dynamics, NetworkPlan, Offer, Part, SumQuery, messages
-from slackwater.planning.aggregation.consistent_cost import ConsistentCost
 from slackwater.planning.aggregation.exact import Exact
 from slackwater.planning.aggregation.exhaustive import Exhaustive
 from slackwater.planning.aggregation.problem import MOST_ITEMS, Planner, Problem
@@ -18,13 +16,11 @@ from slackwater.planning.aggregation.scale_free_cost import ScaleFreeCost
 
 __all__ = [
     "MOST_ITEMS",
-    "ConsistentCost",
     "CostModel",
     "Drawn",
     "Dynamics",
     "Exact",
     "Exhaustive",
-    "FollowingAlpha",
     "MaxGain",
     "MinCost",
     "MostSaved",

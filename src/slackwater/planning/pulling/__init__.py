@@ -13,10 +13,6 @@ from slackwater.planning.pulling.published.safety_factor import SafetyFactor
 from slackwater.planning.pulling.scheduler_state import Bookkeeping
 from slackwater.planning.pulling.simulation import (
     Outcome,
-    drive,
-    push_best,
-    push_changed,
-    run_predicted,
     run_uncertainty,
 )
 from slackwater.planning.pulling.uncertainty import Uncertainty
@@ -49,14 +45,10 @@ __all__ = [
     "Scheduler",
     "Uncertainty",
     "data_incoherency",
-    "drive",
     "fewest",
     "largest",
     "largest_for_many",
     "positive_negative",
-    "push_best",
-    "push_changed",
-    "run_predicted",
     "run_uncertainty",
     "split_between",
 ]

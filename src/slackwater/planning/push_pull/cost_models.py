@@ -7,8 +7,6 @@ M1 counts messages. M2 gives each event a constant of its own. M3 is linear in s
 from dataclasses import dataclass
 from typing import Protocol
 
-from slackwater.core.cost import LinearCost
-
 
 class Pricing(Protocol):
     """What events cost; `price` is what an event says of itself, `size` what it carries."""
@@ -58,6 +56,31 @@ class Constants:
     def rate(self) -> float:
         """Data ride along."""
         return 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class LinearCost:
+    """A message costs alpha, and beta for each unit it carries.
+
+    >>> LinearCost(alpha=3, beta=0.01).message(size=100)
+    4.0
+    """
+
+    alpha: float
+    beta: float
+
+    def __post_init__(self) -> None:
+        _not_negative(alpha=self.alpha, beta=self.beta)
+
+    def message(self, size: float) -> float:
+        """Price one message."""
+        return self.alpha + self.beta * size
+
+
+def _not_negative(**prices: float) -> None:
+    for name, price in prices.items():
+        if not price >= 0:
+            raise ValueError(f"{name} of a cost model must be 0 or more, not {price}")
 
 
 @dataclass(frozen=True, slots=True)

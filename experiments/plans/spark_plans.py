@@ -13,10 +13,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
+from experiments.plans.many import likeness
 from slackwater.core.errors import Infeasible
 from slackwater.pipeline.tables.frames import spark_schema
 from slackwater.planning.aggregation import CostModel, Dynamics, Offer, Planner, Problem, SumQuery
-from slackwater.planning.aggregation.many import likeness
 
 QUERIES = pa.schema(
     [

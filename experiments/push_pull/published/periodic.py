@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from slackwater.planning.push_pull.drift.base import Cover, Events
+from experiments.push_pull.drift import Cover, Events
 
 
 @dataclass(frozen=True, slots=True)

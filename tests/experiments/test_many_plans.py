@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from experiments.plans.many import likeness, plan_all
 from slackwater.core.errors import Infeasible
 from slackwater.planning.aggregation import (
     Dynamics,
@@ -14,7 +15,6 @@ from slackwater.planning.aggregation import (
     ScaleFreeCost,
     SumQuery,
 )
-from slackwater.planning.aggregation.many import likeness, plan_all
 
 ITEMS = ("a", "b", "c")
 OFFERS = (Offer("D", {"a": 0.01, "b": 0.01}), Offer("E", {"c": 0.01}))

@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from experiments.push_pull.drift import Cover, Events, Trigger
 from slackwater.core.errors import PlanningError
 from slackwater.planning.push_pull.arrays import NumberRanges, on_a_line
 from slackwater.planning.push_pull.base import Floats, Queries, Workload
-from slackwater.planning.push_pull.drift.base import Cover, Events, Trigger
 from slackwater.planning.push_pull.exact import exact
 
 

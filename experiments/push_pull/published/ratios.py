@@ -10,8 +10,8 @@ one event on the other side. A region in which nothing happened since says nothi
 
 import numpy as np
 
+from experiments.push_pull.drift import Cover, Events
 from slackwater.planning.push_pull.base import Floats
-from slackwater.planning.push_pull.drift.base import Cover, Events
 
 
 def bad_share(labelled: Events, since: Events, cover: Cover, alpha: float, *, shared: bool) -> float:

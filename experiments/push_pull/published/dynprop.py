@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from slackwater.planning.push_pull.drift.base import Cover, Events
-from slackwater.planning.push_pull.drift.ratios import bad_share
+from experiments.push_pull.drift import Cover, Events
+from experiments.push_pull.published.ratios import bad_share
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,18 +3,10 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 
+from experiments.joins.stabbing_histogram import LineFunction, held_by, optimal, ssi_histogram, ssi_lines
+from experiments.joins.step_buckets import best_cost_plainly, bucket_costs, bucket_starts, chord_costs, chord_errors
 from experiments.joins.workloads import chapter_ranges
-from slackwater.kernels.step_buckets import best_cost_plainly, bucket_costs, bucket_starts, chord_costs, chord_errors
-from slackwater.processing.matching.histogram import (
-    LineFunction,
-    ProbedRanges,
-    StepFunction,
-    equal_width,
-    held_by,
-    optimal,
-    ssi_histogram,
-    ssi_lines,
-)
+from slackwater.processing.matching.histogram import ProbedRanges, StepFunction, equal_width
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from experiments.plans.many import plan_all
 from slackwater.core.errors import Infeasible
 from slackwater.planning.aggregation import Dynamics, Exact, Offer, ScaleFreeCost, SumQuery
-from slackwater.planning.aggregation.many import plan_all
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("floors_take", [False, True])
 def test_plans_on_spark_equal_plans_here(spark: "SparkSession", floors_take: bool) -> None:
-    from slackwater.pipeline.jobs.network_plans import QUERIES, plan_rows, shared_rows
+    from experiments.plans.spark_plans import QUERIES, plan_rows, shared_rows
     from slackwater.pipeline.tables.frames import spark_schema
 
     generator = np.random.default_rng(1)

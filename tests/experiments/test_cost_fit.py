@@ -5,10 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from slackwater.core.errors import PlanningError
-from slackwater.kernels.pushes import count_pushes, count_pushes_plainly, pushed, pushed_plainly
-from slackwater.planning.aggregation import ConsistentCost, ScaleFreeCost
-from slackwater.planning.aggregation.cost_fit import (
+from experiments.plans.consistent_cost import ConsistentCost
+from experiments.plans.cost_fit import (
     MeasuredSums,
     fit_factor,
     fit_scale_free,
@@ -16,7 +14,11 @@ from slackwater.planning.aggregation.cost_fit import (
     rank_correlation,
     relative_error,
 )
-from slackwater.planning.aggregation.dynamics import learnt, observed
+from experiments.plans.pushes import count_pushes, count_pushes_plainly, pushed, pushed_plainly
+from experiments.plans.traces import observed
+from slackwater.core.errors import PlanningError
+from slackwater.planning.aggregation import ScaleFreeCost
+from slackwater.planning.aggregation.dynamics import learnt
 from slackwater.statistics import Statistics, Ticks
 
 

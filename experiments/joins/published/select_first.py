@@ -4,11 +4,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from experiments.joins.published.select_join_first import SelectJoinFirst
 from slackwater.processing.base import Floats
 from slackwater.processing.matching.base import JoinSide
 from slackwater.processing.matching.index_base import Found
 from slackwater.processing.matching.rectangles import ALL
-from slackwater.processing.matching.select_join_first import SelectJoinFirst
 from slackwater.processing.matching.select_routes import select_first
 
 

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from slackwater.kernels.band_probes import probe_each_row
+from experiments.joins.published.each_row import probe_each_row
 from slackwater.processing.base import Floats, Integers
 from slackwater.processing.matching.base import JoinSide, MatcherShape
 from slackwater.processing.matching.index_base import Found, IndexedMatcher, collect

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
+from experiments.push_pull.drift import Cover, Events, Trigger
+from experiments.push_pull.published.density import Density
+from experiments.push_pull.published.dynnaive import DynNaive
+from experiments.push_pull.published.dynprop import DynProp
+from experiments.push_pull.published.periodic import Periodic
+from experiments.push_pull.sliding_window import Windowed, best_cover
 from slackwater.core.errors import PlanningError
-from slackwater.planning.push_pull.drift.base import Cover, Events, Trigger
-from slackwater.planning.push_pull.drift.sliding_window import Windowed, best_cover
-from slackwater.planning.push_pull.published.density import Density
-from slackwater.planning.push_pull.published.dynnaive import DynNaive
-from slackwater.planning.push_pull.published.dynprop import DynProp
-from slackwater.planning.push_pull.published.periodic import Periodic
 
 TRIGGERS: tuple[Trigger, ...] = (DynNaive(), DynProp(), Density(), Periodic(500))
 
