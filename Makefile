@@ -27,11 +27,12 @@ test: check  ## everything that must hold, in a few minutes
 test-all: check  ## the same with thousands of seeds and kill matrices
 	@$(BIN)/python -m pytest -m "slow or not slow" --timeout=3600
 
-check: setup  ## style, types and the order of rooms
+check: setup  ## style, types, the order of rooms and the lint of the house
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check .
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-cache > /dev/null || $(BIN)/lint-imports --no-cache
+	@$(BIN)/python tools/check_house.py
 
 bench: setup  ## the measured figures, written to benchmarks/results
 	@$(BIN)/python -m benchmarks

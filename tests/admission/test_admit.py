@@ -324,7 +324,7 @@ def test_a_thorough_shuffle_of_many_rows_loses_none() -> None:
 
 
 def test_beyond_the_most_holes_the_lowest_are_given_up_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slackwater.admission.seen.MOST_RANGES", 2)
+    monkeypatch.setattr("slackwater.admission.deduplication.MOST_RANGES", 2)
     _, seen, given_up = Seen().admit(np.array([0, 10, 20, 30], np.int64))
     assert (seen.ranges(), given_up) == ([(0, 20), (30, 30)], 9 + 9)
     fresh, seen, given_up = seen.admit(np.array([25, 5], np.int64))

@@ -11,9 +11,8 @@ import httpx
 import pytest
 
 import slackwater.client as library
-from slackwater.aggregator.process import AggregatorProcess
 from slackwater.core.errors import SlackwaterError
-from slackwater.deployment.process import ServerProcess
+from slackwater.deployment.process import AggregatorProcess, ServerProcess
 from slackwater.server.store import STORE_FILE, Scope, Store
 from slackwater.wallclock import WallClock
 from tests.support.aggregators import (

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
@@ -46,7 +47,7 @@ def with_medians() -> Iterator[None]:
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ServerProcess]:
     monkeypatch.setenv("SLACKWATER_EXTENSIONS", MODULE)
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]), prepend=os.pathsep)
     with ServerProcess(tmp_path / "node") as running:
         yield running
 

@@ -29,8 +29,8 @@ from slackwater.planning.push_pull.published.mnaive import mnaive
 from slackwater.planning.push_pull.published.naive import naive
 from slackwater.planning.push_pull.published.prop import prop
 from slackwater.planning.push_pull.published.recurrence import exact_by_recurrence
+from slackwater.planning.push_pull.published.transfer import without_pushed
 from slackwater.planning.push_pull.published.uniform import uniform
-from slackwater.planning.push_pull.transfer import without_pushed
 
 EXACT: Mapping[str, Labeller] = {"cut": exact_by_cut, "whichever": exact}
 EXACT_ON_A_LINE: Mapping[str, Labeller] = {"one pass": exact_on_a_line, "recurrence": exact_by_recurrence}

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import httpx
 
-from slackwater.aggregator.process import AggregatorProcess
 from slackwater.aggregator.upstream.state import ROOM
-from slackwater.deployment.process import ServerProcess
+from slackwater.deployment.process import AggregatorProcess, ServerProcess
 from slackwater.log import LocalLog, Updates
 
 SYMBOLS = tuple(f"S{n}" for n in range(8))

@@ -11,14 +11,13 @@ from fractions import Fraction
 from pathlib import Path
 
 import slackwater.client as library
-from slackwater.aggregator.process import AggregatorProcess
 from slackwater.client.planned.service import PlannedSum
 from slackwater.core.query import Aggregate, AggregateFunction
 from slackwater.core.region import EVERYTHING
 from slackwater.core.region_keys import keys_in
 from slackwater.core.schema import Column, TableSchema
 from slackwater.core.types import DataType, Key
-from slackwater.deployment.process import ServerProcess
+from slackwater.deployment.process import AggregatorProcess, ServerProcess
 from slackwater.hosting.binder import Binder
 from tests.support.aggregators import LEASE, SYMBOLS, Prices, Written, aggregator, configuration, define
 

@@ -22,10 +22,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.admission.convert import Converted, convert, decoded
+from slackwater.admission.deduplication import LARGEST_SEQUENCE, Seen
 from slackwater.admission.identity import by_content, of_text
 from slackwater.admission.limits import Limits
 from slackwater.admission.reasons import Reason
-from slackwater.admission.seen import LARGEST_SEQUENCE, Seen
 from slackwater.core.arrival import Arrival, Refusal
 from slackwater.core.arrow import EVENT_TIME, INSTANT, OPERATION, QUARANTINE, SEQUENCE, update_schema
 from slackwater.core.schema import RESERVED_PREFIX, Column, TableSchema

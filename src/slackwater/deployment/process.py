@@ -93,3 +93,9 @@ class ServerProcess:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+
+class AggregatorProcess(ServerProcess):
+    """`slackwater aggregate FOLDER …` in a process of its own; arguments as those of the command."""
+
+    command = "aggregate"

@@ -88,12 +88,18 @@ class NodeSettings:
     """The aggregators over which sums are planned."""
 
     def __post_init__(self) -> None:
-        if self.spark is None and HostKind.SPARK in self.placement.kinds:
+        if HostKind.SPARK in self.placement.kinds - self.hosts:
             raise SlackwaterError("queries are to be kept by Spark, but no Spark host was named")
-        if self.network is not None and self.follow is not None:
+        if HostKind.NETWORK in self.hosts and self.follow is not None:
             raise SlackwaterError(
                 "a node that follows a log does not plan: name the network to the node that writes it"
             )
+
+    @property
+    def hosts(self) -> frozenset[HostKind]:
+        """The hosts that the node is set up for."""
+        settings = {HostKind.NODE: self.folder, HostKind.SPARK: self.spark, HostKind.NETWORK: self.network}
+        return frozenset(host for host, setting in settings.items() if setting is not None)
 
     @property
     def log(self) -> Path | str:

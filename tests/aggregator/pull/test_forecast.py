@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import slackwater
-from slackwater.aggregator.process import AggregatorProcess
 from slackwater.client import Client
+from slackwater.deployment.process import AggregatorProcess
 from slackwater.statistics import Statistics, Ticks
 from tests.support.aggregators import aggregator
 from tests.support.item_servers import ItemServer, item_server

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from slackwater.core.errors import PlanningError
-from slackwater.planning.push_pull.attributes import choose_attributes, only
 from slackwater.planning.push_pull.base import Moves, Queries, Workload
 from slackwater.planning.push_pull.exact import exact
+from slackwater.planning.push_pull.published.attributes import choose_attributes, only
 from slackwater.planning.push_pull.published.uniform import uniform
 
 

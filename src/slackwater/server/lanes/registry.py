@@ -34,16 +34,17 @@ def local_lane(node: "Node") -> Lane:
 
 def spark_lane(node: "Node") -> Lane | None:
     """What a Spark host says in a folder."""
-    if node.settings.spark is None:
+    folder = node.settings.spark
+    if folder is None:
         return None
     rules = replace(node.settings.rules, host=HostKind.SPARK)
     reached = lambda: node.engine.position  # noqa: E731
-    return SparkLane(node.settings.spark, *node.identity, rules, node.routing, node.append, reached)
+    return SparkLane(folder, *node.identity, rules, node.routing, node.append, reached)
 
 
 def network_lane(node: "Node") -> Lane | None:
     """Plans over aggregators."""
-    if node.settings.network is None:
+    if HostKind.NETWORK not in node.settings.hosts:
         return None
     view = EngineView(node.engine, node.routing, HostKind.NETWORK)
     state = PlanState(*node.identity, replace(node.settings.rules, host=HostKind.NETWORK), view)

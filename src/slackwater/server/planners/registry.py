@@ -20,10 +20,10 @@ def label_planner(node: "Node") -> NodePlanner:
 
 def network_planner(node: "Node") -> NodePlanner | None:
     """Which aggregators keep which parts of sums."""
-    lane = node.lanes.get(HostKind.NETWORK)
-    if node.settings.network is None or not isinstance(lane, NetworkLane):
+    settings, lane = node.settings.network, node.lanes.get(HostKind.NETWORK)
+    if settings is None or not isinstance(lane, NetworkLane):
         return None
-    return NetworkPlanner(node.settings.network, node, node.engine, node.routing, lane, node.append, node.beside)
+    return NetworkPlanner(settings, node, node.engine, node.routing, lane, node.append, node.beside)
 
 
 PLANNERS: list[Callable[["Node"], NodePlanner | None]] = [label_planner, network_planner]
