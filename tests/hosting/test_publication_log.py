@@ -8,7 +8,7 @@ import pytest
 from slackwater.core.errors import PositionGone, StoreError
 from slackwater.core.types import Position
 from slackwater.hosting.publication import Publication, PublishedStep, decode, encode, merged_steps
-from slackwater.hosting.publication_log import Cut, PublicationReader, PublicationWriter, read_said, said_starts
+from slackwater.hosting.publication_log import Cut, PublicationReader, PublicationWriter, batch_starts, read_publication
 from slackwater.hosting.step import Step
 from slackwater.processing.base import Notifications, Values
 
@@ -21,10 +21,10 @@ def test_a_reader_follows_in_order(tmp_path: Path) -> None:
     reader = PublicationReader(tmp_path)
     assert reader.next() is None
     with PublicationWriter(tmp_path) as writer:
-        writer.say(said(0, 5))
-        writer.say(said(5, 9))
+        writer.publish(said(0, 5))
+        writer.publish(said(5, 9))
         with pytest.raises(StoreError, match="where 9 was next"):
-            writer.say(said(12, 13))
+            writer.publish(said(12, 13))
     reader.catch_up()
     assert reader.replica.position == 9
     assert reader.next() is None
@@ -35,13 +35,13 @@ def test_each_host_has_a_higher_generation_and_an_old_one_is_not_followed(tmp_pa
         assert first.generation == 1
         with pytest.raises(StoreError, match="another host"):
             PublicationWriter(tmp_path)
-        first.say(said(0, 5))
+        first.publish(said(0, 5))
     with PublicationWriter(tmp_path) as second:
         assert second.generation == 2
-        second.say(said(5, 6, generation=2))
+        second.publish(said(5, 6, generation=2))
         with pytest.raises(StoreError, match="has taken over"):
-            second.say(said(6, 7, generation=1))
-    assert said_starts(tmp_path) == [0, 5]
+            second.publish(said(6, 7, generation=1))
+    assert batch_starts(tmp_path) == [0, 5]
 
 
 def test_what_was_begun_is_known_to_the_next_host_until_it_is_said(tmp_path: Path) -> None:
@@ -50,13 +50,13 @@ def test_what_was_begun_is_known_to_the_next_host_until_it_is_said(tmp_path: Pat
         first.begin(Cut(0, 7, 3))
     with PublicationWriter(tmp_path) as second:
         assert second.begun() == Cut(0, 7, 3)
-        second.say(said(0, 7, generation=2))
+        second.publish(said(0, 7, generation=2))
         assert second.begun() is None
 
 
 def test_damage_is_told(tmp_path: Path) -> None:
     with PublicationWriter(tmp_path) as writer:
-        writer.say(said(0, 5))
+        writer.publish(said(0, 5))
     [path] = (tmp_path / "said").iterdir()
     path.write_bytes(path.read_bytes()[:-1] + b"?")
     with pytest.raises(StoreError, match="damaged"):
@@ -67,11 +67,11 @@ def test_what_lies_before_the_answers_is_removed_and_a_late_reader_is_told(tmp_p
     late = PublicationReader(tmp_path)
     with PublicationWriter(tmp_path) as writer:
         for start in range(0, 40, 10):
-            writer.say(said(start, start + 10))
-            writer.keep_answers()
+            writer.publish(said(start, start + 10))
+            writer.write_snapshot()
             writer.forget_before(start + 10)
-        assert said_starts(tmp_path) == [30]
-        assert read_said(tmp_path, 30) is not None
+        assert batch_starts(tmp_path) == [30]
+        assert read_publication(tmp_path, 30) is not None
     with pytest.raises(PositionGone, match="begin again from the answers"):
         late.next()
     assert PublicationReader(tmp_path).replica.position == 40

@@ -30,7 +30,7 @@ class Host:
                 PublishedStep(step, tuple(self._engine.host.answer(one.number) for one, _ in step.registered))
                 for step in self._engine.steps(self._log.read(start, end))
             ]
-            self._said.say(Publication(self._said.generation, start, Position(end), tuple(steps)))
+            self._said.publish(Publication(self._said.generation, start, Position(end), tuple(steps)))
         return int(end)
 
     async def keep_up(self) -> None:

@@ -10,7 +10,7 @@ from slackwater.core import (
 )
 from slackwater.hosting.engine import QueryEngine
 from slackwater.hosting.publication import Publication, as_bytes
-from slackwater.hosting.publication_log import PublicationReader, read_said
+from slackwater.hosting.publication_log import PublicationReader, read_publication
 from slackwater.hosting.replica import Replica
 from slackwater.hosting.step import Step
 from slackwater.kinds.registry import answer_table
@@ -78,7 +78,7 @@ class Twin:
 
 
 def published(folder: Path, start: int) -> Publication:
-    found = read_said(folder, start)
+    found = read_publication(folder, start)
     assert found is not None
     return found
 

@@ -1,5 +1,5 @@
-"""What every host of operators does alike: the log cut into steps, and what a host in another process says of them.
+"""Operator host: the log cut into steps, registrations, snapshots, and the publication log of remote hosts.
 
-`engine` turns the records of a log into steps, `publication` and `said` carry the steps of a host that runs elsewhere,
-`replica` is what has been said so far.
+`engine` turns the records of a log into steps. `publication` and `publication_log` carry the steps of a host in another
+process; `replica` holds its answers.
 """

@@ -1,4 +1,4 @@
-"""Subscriptions as text → standing queries, remembered: a text is bound when asked for and again from the log."""
+"""Cached SQL binder of subscriptions: text → standing query, bound once for the client and again from the log."""
 
 from collections.abc import Mapping
 
@@ -25,7 +25,7 @@ class Binder:
         self._version = 0
 
     def forget(self) -> None:
-        """The tables are others now."""
+        """Drop cached bindings, because the tables changed."""
         self._bound.clear()
         self._refused.clear()
         self._catalog = None

@@ -1,15 +1,15 @@
-"""Operators and registrations as a function of the log: what a host knows at a position.
+"""Query engine: operators and registrations as a deterministic function of the log.
 
 Records go in, *steps* come out. A step is a run of neighbouring records of one sort: updates, gathered by table so that
 each table is applied once, or whatever changes tables and registrations. So a thousand small appends cost as little
 as a large one, and a query never hears of a change that came before it.
 
 A registration carries its query as it was bound when it was asked for. One that does not fit the tables at its
-position, because they were dropped in the same moment, is kept by nobody; dropping a table ends what stands on it.
+position, because they were dropped in the same moment, is ignored; dropping a table ends the queries on it.
 
-Several engines may share the queries of a log: each is told which ones it keeps. All of them know all tables and all
-registrations, and give keys the same slots, so it does not matter for a byte of what is said who keeps what. They may
-share the rows of joins as well: then each has a `ShardPart`, and attends to the joins that others keep.
+Several engines may partition the queries of a log: a predicate selects those of each. All of them know all tables and
+all registrations, and give keys the same slots, so notifications are equal bytes for every partition. They may
+partition the rows of joins as well: then each has a `ShardPart`, and attends to the joins of the others.
 No I/O, no clock: a state is a function of the log and of how it was cut into steps.
 """
 
@@ -49,17 +49,17 @@ from slackwater.processing.joined.sample import some_of
 from slackwater.sql.explain_tree import Detail, ExplainTree
 
 STEP_ROWS = 8_192
-"""Rows that are applied at once: between two steps the sockets get their turn."""
+"""Rows of one step; the event loop serves sockets between two steps."""
 STEP_REGISTRATIONS = 256
 _FORMAT = 3
 _NO_QUERY = -1
-"""Forgetting a query that is not there changes nothing but the position."""
+"""Number of no query: to unregister it changes the position alone."""
 
 Keeps: TypeAlias = Callable[[Registration], bool]
 
 
 def on_node(one: Registration) -> bool:
-    """What a node keeps by itself."""
+    """True for the queries that the node itself runs."""
     return one.host is HostKind.NODE
 
 
@@ -89,7 +89,7 @@ class _EngineState(msgspec.Struct):
 
 
 class QueryEngine:
-    """See the module."""
+    """State of a host: operators, tables and registrations at a position; see the module."""
 
     def __init__(self, keeps: Keeps = on_node, part: ShardPart | None = None) -> None:
         self.host = Host()
@@ -98,15 +98,15 @@ class QueryEngine:
         self._part = part
         self._standing = Registrations()
         self.changed: set[int] = set()
-        """Registrations that came, changed or went, whoever keeps them, since somebody last looked."""
+        """Numbers of registrations, of all hosts, that changed since the consumer last cleared this set."""
         self.planned: set[int] = set()
-        """The same of those that are planned over a network, since whoever plans them last looked."""
+        """The same for queries planned over a network; the planner clears it."""
         self.applied_rows = 0
         self._binder = Binder()
 
     @property
     def registrations(self) -> Mapping[int, Registration]:
-        """All that are in force, whoever keeps them."""
+        """All registrations in force, of all hosts."""
         return self._standing.all
 
     @property
@@ -136,27 +136,27 @@ class QueryEngine:
             self.host.warm_up(kept_as(self._binder.bind(sql, dict(self.host.tables))[0]))
 
     def check_size(self, query: StandingQuery) -> None:
-        """Refuse a query whose answer, or what it takes to keep it, is too large; whoever is to keep it."""
+        """Refuse a query whose answer or state is too large, whatever its host."""
         kept = kept_as(query)
         self.host.check_size(kept)
         if len(kept.tables) > 1:
             self.host.check_families(kept, self._standing.families(self.host.family))
 
     def cold(self, query: StandingQuery) -> bool:
-        """Whether something is to be compiled before a query is taken in quickly."""
+        """True while kernels are to be compiled before a query can be registered quickly."""
         return self.host.cold(kept_as(query))
 
     def settle(self) -> None:
-        """Look at all that stands, so that the next query is taken in quickly: a snapshot is read without that."""
+        """Build indexes over all queries, so that the next one registers quickly; `restore` leaves them out."""
         self._standing.families(self.host.family)
         self.host.settle()
 
     def explain(self, query: StandingQuery, host: HostKind) -> ExplainTree | None:
-        """How operators keep a query, or would; those of another host are not seen from here."""
-        told = self.host.explain(kept_as(query))
-        if told is None or host is HostKind.NODE:
-            return told
-        return ExplainTree(told.name, (Detail("operators", "elsewhere: this server does not see how they match"),))
+        """EXPLAIN of a query's operators on this host, also before registration."""
+        tree = self.host.explain(kept_as(query))
+        if tree is None or host is HostKind.NODE:
+            return tree
+        return ExplainTree(tree.name, (Detail("operators", "elsewhere: this server does not see how they match"),))
 
     def named(self, name: str) -> Registration | None:
         """The registration of this name, in whatever case it is written."""
@@ -164,17 +164,17 @@ class QueryEngine:
         return next((one for one in self.registrations.values() if one.name and one.name.lower() == wanted), None)
 
     def has(self, host: HostKind, text: str, name: str | None) -> bool:
-        """Whether the log says that a host keeps a query of this text under this name."""
+        """True if a host has a registration of this text under this name."""
         return self._standing.has(host, text, name)
 
     def standing_on(self, table: str) -> list[int]:
-        """The numbers of the queries that read a table, whoever keeps them."""
+        """The numbers of the queries that read a table, on all hosts."""
         return sorted(self._standing.on_table(table))
 
     def share(self, keeps: Keeps, part: ShardPart | None = None) -> list[Answer]:
-        """Keep others of the queries from here on; what is said of those that are new here is exact at this moment.
+        """Change the partition of queries; answers of queries that are new here are exact at this moment.
 
-        Who has which rows of joins may change as well: nothing has to be said for it.
+        The partition of the rows of joins may change as well: it causes no notifications.
         """
         answers = []
         for number, one in self.registrations.items():
@@ -187,7 +187,7 @@ class QueryEngine:
         return answers
 
     def _spread(self) -> None:
-        """Attend to what others keep, as far as it is to be attended to here."""
+        """Attend to the joins of other engines that this shard has a part in."""
         self.host.spread(self._part)
         if self._part is not None:
             for number in self._standing.on_several_tables():
@@ -195,7 +195,7 @@ class QueryEngine:
                     self.host.attend(number, self.held(self.query(number)), self.position)
 
     def survey(self, shards: int) -> list[Surveyed]:
-        """How the rows and joins of all shards lie; while nothing is spread, the joins of others are not known here."""
+        """Statistics of the rows and joins of all shards; without sharding, of this engine's joins alone."""
         others = [
             number
             for number in self._standing.on_several_tables()
@@ -209,7 +209,7 @@ class QueryEngine:
     # ---- records in, steps out
 
     def steps(self, entries: Iterable[Entry]) -> Iterator[Step]:
-        """Apply entries step by step; what is yielded is to be handed on before the next step is taken."""
+        """Apply entries step by step; the caller delivers each step before it takes the next."""
         for sort, run in groupby(entries, key=_sort):
             if sort is _Sort.ROWS:
                 yield from self._rows(run)
@@ -217,11 +217,11 @@ class QueryEngine:
                 yield from self._others(run)
 
     def nothing(self) -> Notifications:
-        """A step in which nothing was said."""
+        """A step without notifications."""
         return Notifications(self.position)
 
     def kept(self) -> list[tuple[Registration, StandingQuery]]:
-        """The registrations that are kept here."""
+        """The registrations of this engine's queries."""
         return [(one, self.query(one.number)) for one in self.registrations.values() if self.keeps(one)]
 
     def _rows(self, entries: Iterable[Entry]) -> Iterator[Step]:
@@ -239,25 +239,25 @@ class QueryEngine:
             yield Step(self._apply(batches, end))
 
     def _apply(self, batches: dict[str, list[pa.RecordBatch]], end: Position) -> Notifications:
-        # In the order of names: what several engines say of the same step can then be joined.
-        said = self.host.apply_all({table: _joined(some) for table, some in batches.items()}, end)
+        # In the order of names: the notifications of several engines for one step can then be merged.
+        notifications = self.host.apply_all({table: _joined(some) for table, some in batches.items()}, end)
         self.applied_rows += sum(batch.num_rows for some in batches.values() for batch in some)
-        return said
+        return notifications
 
     def _pass_over(self, end: Position) -> None:
         """Go to a position across records that change nothing, such as refused rows."""
         self.host.unregister(_NO_QUERY, end)
 
     def _others(self, entries: Iterable[Entry]) -> Iterator[Step]:
-        made = _Making()
+        made = _StepBuilder()
         for entry in entries:
             self._other(entry, made)
             if made.size >= STEP_REGISTRATIONS:
                 yield made.step(self.position)
-                made = _Making()
+                made = _StepBuilder()
         yield made.step(self.position)
 
-    def _other(self, entry: Entry, made: "_Making") -> None:
+    def _other(self, entry: Entry, made: "_StepBuilder") -> None:
         end = entry.end
         match entry.record:
             case TableDefined(schema):
@@ -276,11 +276,11 @@ class QueryEngine:
             case Unregistered(_, number):
                 self._unregister(number, end, made)
             case TimePassed(time):
-                made.said.append(self.host.advance(time, end))
+                made.notifications.append(self.host.advance(time, end))
             case _:
                 raise StoreError(f"a host does not know what to do with a {type(entry.record).__name__} record")
 
-    def _register(self, record: Registered, entry: Entry, made: "_Making") -> None:
+    def _register(self, record: Registered, entry: Entry, made: "_StepBuilder") -> None:
         number = int(entry.first) if record.number is None else record.number
         known = self.registrations.get(number)
         if record.number is not None and (known is None or record.epoch <= known.epoch):
@@ -288,7 +288,7 @@ class QueryEngine:
             self._pass_over(entry.end)
             return
         if record.number is None and record.name is not None and self.named(record.name) is not None:
-            # Two asked for the name at once: it is theirs who came first, on every node.
+            # Two clients registered the name at once: the first in the log has it, on every node.
             self._pass_over(entry.end)
             return
         one = Registration(
@@ -296,7 +296,7 @@ class QueryEngine:
         )
         try:
             query = self.bind(record.text)[0] if record.query is None else query_of(record.query, record.text)
-            # Whoever keeps it: all engines of a log must know the same registrations.
+            # Checked on every host: all engines of a log must know the same registrations.
             self.check_size(query)
             if self.keeps(one):
                 self.host.register(number, self.held(query), entry.end)
@@ -320,10 +320,10 @@ class QueryEngine:
             self.planned.add(one.number)
 
     def held(self, query: StandingQuery) -> StandingQuery:
-        """The query as the operators keep it: as its kind says, unless a host needs some of the bound for itself."""
+        """The query that the operators register; a host that needs part of the bound for itself overrides this."""
         return kept_as(query)
 
-    def _unregister(self, number: int, end: Position, made: "_Making") -> None:
+    def _unregister(self, number: int, end: Position, made: "_StepBuilder") -> None:
         known = self._standing.pop(number)
         self.host.unregister(number, end)
         if known is not None:
@@ -339,7 +339,7 @@ class QueryEngine:
         return msgspec.msgpack.encode(_EngineState(_FORMAT, generation, self._standing.plain(), self.host.snapshot()))
 
     def restore(self, state: bytes) -> int:
-        """Become what the snapshot was taken of; returns the generation that took it."""
+        """Load a snapshot; returns the generation that wrote it."""
         try:
             plain = msgspec.msgpack.decode(state, type=_EngineState)
         except msgspec.MsgspecError as error:
@@ -352,22 +352,22 @@ class QueryEngine:
         return plain.generation
 
 
-class _Making:
-    """A step of registrations that is being made."""
+class _StepBuilder:
+    """Builder of a step of registrations."""
 
     def __init__(self) -> None:
-        self.said: list[Notifications] = []
+        self.notifications: list[Notifications] = []
         self.defined: list[TableSchema] = []
         self.registered: list[tuple[Registration, StandingQuery]] = []
         self.unregistered: list[Registration] = []
         self.dropped: list[str] = []
         self.size = 0
-        """Registrations that changed, whoever keeps them: engines that share a log cut it alike."""
+        """Registrations that changed, of all hosts: engines that share a log must cut it alike."""
 
     def step(self, position: Position) -> Step:
-        """What was made."""
+        """The finished step."""
         return Step(
-            merged(self.said, position),
+            merged(self.notifications, position),
             tuple(self.defined),
             tuple(self.registered),
             tuple(self.unregistered),

@@ -1,4 +1,4 @@
-"""What a host in another process said about one batch, as bytes: the steps of it, and the answers of new queries.
+"""Publication: one batch's notifications and initial answers from a remote host, and their encoding.
 
 Values are the columns themselves, rows are Arrow. The bytes follow from the steps alone: the same steps of two hosts
 are equal bytes.
@@ -36,7 +36,7 @@ class PublishedStep:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Publication:
-    """What was said of the positions from `start` to `end`, by which generation of the host."""
+    """Notifications of the positions from `start` to `end`, by one generation of the host."""
 
     generation: int
     start: Position
@@ -85,7 +85,7 @@ def encode_steps(steps: Iterable[PublishedStep]) -> bytes:
 
 
 def decode_steps(body: bytes) -> tuple[PublishedStep, ...]:
-    """The steps that such bytes were made of."""
+    """Decode steps."""
     return tuple(_step(one) for one in msgspec.msgpack.decode(body, type=list[_PlainStep]))
 
 
@@ -96,22 +96,22 @@ def encode(publication: Publication) -> bytes:
 
 
 def decode(body: bytes) -> Publication:
-    """The publication that such bytes were made of."""
+    """Decode a publication."""
     try:
         plain = msgspec.msgpack.decode(body, type=_PlainPublication)
     except msgspec.MsgspecError as error:
-        raise StoreError(f"what a host has said cannot be read: {error}") from error
+        raise StoreError(f"a publication cannot be read: {error}") from error
     if plain.format != FORMAT:
-        raise StoreError(f"what a host has said came in format {plain.format}, this version reads {FORMAT}")
+        raise StoreError(f"a publication came in format {plain.format}, this version reads {FORMAT}")
     steps = tuple(_step(one) for one in plain.steps)
     return Publication(plain.generation, Position(plain.start), Position(plain.end), steps)
 
 
 def merged_steps(shards: Sequence[Sequence[PublishedStep]]) -> tuple[PublishedStep, ...]:
-    """What several shards said of the same batch, as one host would have said it.
+    """Merge the steps of several shards of one batch into those of a single host.
 
     All of them have cut the batch alike; tables are the same for all, queries are kept by one of them each. Of the
-    pairs of a join several may have something to say.
+    pairs of a join several may have notifications.
     """
     if len({tuple(one.step.position for one in steps) for steps in shards}) > 1:
         raise StoreError("the shards of a host have cut a batch in different ways; they do not read the same log")
@@ -123,9 +123,9 @@ def _merged(some: Sequence[PublishedStep]) -> PublishedStep:
     registered = sorted((pair for step in steps for pair in step.registered), key=lambda pair: pair[0].position)
     unregistered = sorted((one for step in steps for one in step.unregistered), key=lambda one: one.number)
     answers = sorted((answer for one in some for answer in one.answers), key=lambda answer: answer.query)
-    said = [step.notifications for step in steps]
-    values = gathered(one.values for one in said)
-    notifications = Notifications(steps[0].position, values, merged_rows([rows for one in said for rows in one.rows]))
+    parts = [step.notifications for step in steps]
+    values = gathered(one.values for one in parts)
+    notifications = Notifications(steps[0].position, values, merged_rows([rows for one in parts for rows in one.rows]))
     step = Step(notifications, steps[0].defined, tuple(registered), tuple(unregistered), steps[0].dropped)
     return PublishedStep(step, tuple(answers))
 
@@ -133,7 +133,7 @@ def _merged(some: Sequence[PublishedStep]) -> PublishedStep:
 def merged_rows(parts: Sequence[Rows]) -> tuple[Rows, ...]:
     """Rows of the same tables from several shards: in order of queries, every row that is mentioned once.
 
-    Shards number keys alike, so the rows of each are in the same order; which rows are the same is told by their keys
+    Shards number keys alike, so the rows of each are in the same order; equal keys identify equal rows
     and nothing else needs comparing: a row of one step has one content. A pair that left one shard and entered another
     has not left: it is mentioned where it shows something new.
     """
@@ -158,35 +158,37 @@ def _merged_rows(some: Sequence[Rows]) -> Rows:
     return Rows(some[0].table, queries[order], places[order], kinds[order], rows, needed)
 
 
-def _settled(said: Rows) -> Rows:
-    """The same without what two shards say of one pair; in order of queries and rows."""
-    queries, places, kinds = said.queries, said.places, said.kinds
-    twice: Flags = np.zeros(len(said), np.bool_)
+def _settled(rows: Rows) -> Rows:
+    """Without rows of one pair by two shards that cancel out; in order of queries and rows."""
+    queries, places, kinds = rows.queries, rows.places, rows.kinds
+    twice: Flags = np.zeros(len(rows), np.bool_)
     twice[1:] = (queries[1:] == queries[:-1]) & (places[1:] == places[:-1])
     second = np.flatnonzero(twice)
     if not len(second) and not (kinds == STAYS).any():
-        return said
+        return rows
     pairs = np.stack((kinds[second - 1], kinds[second]))
     if (twice[1:] & twice[:-1]).any() or ((pairs == RowKind.DELETE).sum(axis=0) != 1).any():
-        raise StoreError("two shards of a host say the same of one pair of rows; they do not share the rows alike")
+        raise StoreError(
+            "two shards of a host publish the same change of one pair of rows; they do not share the rows alike"
+        )
     kept: Flags = ~twice
     kept[second - 1] = (pairs == RowKind.UPSERT).any(axis=0)
     kinds = np.where(kinds == STAYS, np.int8(RowKind.UPSERT), kinds)
     kinds[second - 1] = RowKind.UPSERT
     needed, places = np.unique(places[kept], return_inverse=True)
-    assert said.slots is not None
-    return Rows(said.table, queries[kept], places, kinds[kept], said.rows.take(pa.array(needed)), said.slots[needed])
+    assert rows.slots is not None
+    return Rows(rows.table, queries[kept], places, kinds[kept], rows.rows.take(pa.array(needed)), rows.slots[needed])
 
 
 def _plain_step(one: PublishedStep) -> _PlainStep:
-    step, said = one.step, one.step.notifications
+    step, sent = one.step, one.step.notifications
     values = None
-    if said.values is not None:
-        values = (said.values.queries.tobytes(), said.values.values.tobytes(), said.values.there.tobytes())
+    if sent.values is not None:
+        values = (sent.values.queries.tobytes(), sent.values.values.tobytes(), sent.values.there.tobytes())
     return _PlainStep(
         step.position,
         values,
-        [_plain_rows(rows) for rows in said.rows],
+        [_plain_rows(rows) for rows in sent.rows],
         [plain_schema(table) for table in step.defined],
         [(_plain_registration(one), plain_query(query)) for one, query in step.registered],
         [_plain_registration(one) for one in step.unregistered],
@@ -266,7 +268,7 @@ def as_bytes(batch: pa.RecordBatch) -> bytes:
 
 
 def as_batch(body: bytes) -> pa.RecordBatch:
-    """The batch that such bytes were made of."""
+    """Decode an Arrow stream of one batch."""
     with pa.ipc.open_stream(pa.py_buffer(body)) as reader:
         return reader.read_next_batch()
 

@@ -1,14 +1,14 @@
-"""The folder in which a host that runs elsewhere says what it has to say: durable, in order, each batch once.
+"""Publication log: the folder of a remote host's notifications; durable, ordered, each batch exactly once.
 
     lock            held by the host that may write
     generation      how many hosts have held it so far
     next            the batch that was begun, see `Cut`
     said/           a file for each batch, named by its first position, see `publication`
-    answers/        all that has been said up to a position, see `replica`
+    answers/        snapshots of all answers up to a position, see `replica`
 
 A batch is begun by writing down where it ends, and done when its file stands there. A host that dies in between is
-followed by one that cuts the log at the same place, so it says the same. A reader knows the name of the next file
-from the end of the one before. Files that lie before the older of two kept answers are removed.
+followed by one that cuts the log at the same place, so its publication is the same. A reader knows the name of the
+next file from the end of the one before. Files before the older of the two snapshots are removed.
 """
 
 import fcntl
@@ -33,7 +33,7 @@ _MAGIC = b"SWSAID01"
 _SAID = "said"
 _ANSWERS = "answers"
 _LOOKS = 200
-"""Of so many looks in vain one is for whether the next file has been there and is gone."""
+"""Polls without a result between two checks whether the next file was already removed."""
 
 
 class Cut(msgspec.Struct, frozen=True):
@@ -44,16 +44,16 @@ class Cut(msgspec.Struct, frozen=True):
     sharding: int
 
 
-def said_starts(folder: Path) -> list[int]:
-    """Where the batches that were said begin, in order."""
+def batch_starts(folder: Path) -> list[int]:
+    """Start positions of the published batches, in order."""
     try:
         return sorted(int(path.name[:20]) for path in (folder / _SAID).iterdir() if path.suffix == ".said")
     except FileNotFoundError:
         return []
 
 
-def read_said(folder: Path, start: int) -> Publication | None:
-    """What was said of the batch that begins at a position, if it was."""
+def read_publication(folder: Path, start: int) -> Publication | None:
+    """The publication of the batch that begins at a position; None before it is published."""
     path = _path(folder, start)
     try:
         content = path.read_bytes()
@@ -62,14 +62,14 @@ def read_said(folder: Path, start: int) -> Publication | None:
     body = unsealed(_MAGIC, content)
     if body is None:
         raise StoreError(
-            f"{path} is damaged; what clients were told is not known any more: let the host and the servers begin with "
+            f"{path} is damaged; the values last sent to clients are lost: let the host and the servers begin with "
             f"a new folder"
         )
     return decode(body)
 
 
 class PublicationReader:
-    """Follows what is said. `replica` is brought forward by whoever takes what `next` gives."""
+    """Reader of the publication log. The caller applies each result of `next` to `replica`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -77,26 +77,26 @@ class PublicationReader:
         self._in_vain = 0
 
     def catch_up(self) -> None:
-        """Take in all that has been said."""
+        """Apply everything published so far."""
         while (publication := self.next()) is not None:
             self.replica.apply(publication)
 
     def next(self) -> Publication | None:
-        """What was said after the replica's position, once it has been."""
-        found = read_said(self.folder, self.replica.position)
+        """The publication after the replica's position; None before it is published."""
+        found = read_publication(self.folder, self.replica.position)
         self._in_vain = 0 if found is not None else self._in_vain + 1
         if self._in_vain % _LOOKS == 1:
-            starts = said_starts(self.folder)
+            starts = batch_starts(self.folder)
             if starts and starts[0] > self.replica.position:
                 raise PositionGone(
-                    f"what was said at position {self.replica.position} is no longer in {self.folder}, which begins at "
-                    f"{starts[0]}; begin again from the answers there"
+                    f"the publication at position {self.replica.position} is no longer in {self.folder}, which begins "
+                    f"at {starts[0]}; begin again from the answers there"
                 )
         return found
 
 
 class PublicationWriter:
-    """The one host that may say something; made by taking the folder's lock, under a new generation."""
+    """Exclusive writer of the publication log; it takes the folder's lock under a new generation."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -109,11 +109,11 @@ class PublicationWriter:
             reader = PublicationReader(folder)
             reader.catch_up()
             self.replica = reader.replica
-            beyond = [start for start in said_starts(folder) if start >= self.replica.position]
+            beyond = [start for start in batch_starts(folder) if start >= self.replica.position]
             if beyond:
                 raise StoreError(
-                    f"what was said at {self.replica.position} is missing from {folder}, which goes on at {beyond[0]}: "
-                    f"let the host and the servers begin with a new folder"
+                    f"the publication at {self.replica.position} is missing from {folder}, which goes on at "
+                    f"{beyond[0]}: let the host and the servers begin with a new folder"
                 )
         except BlockingIOError:
             os.close(self._lock)
@@ -124,7 +124,7 @@ class PublicationWriter:
         self._answers = SnapshotFolder(folder / _ANSWERS)
 
     def begun(self) -> Cut | None:
-        """The batch that was begun and not said, if there is one."""
+        """The batch that was begun and not published, if there is one."""
         content = _read(self.folder / "next")
         cut = None if content is None else msgspec.json.decode(content, type=Cut)
         return cut if cut is not None and cut.start == self.replica.position else None
@@ -133,27 +133,27 @@ class PublicationWriter:
         """Write down where a batch ends, before any of it is done."""
         write_whole(self.folder / "next", msgspec.json.encode(cut))
 
-    def say(self, publication: Publication) -> None:
-        """Make a batch count."""
+    def publish(self, publication: Publication) -> None:
+        """Write the publication of a batch durably; from then on it counts."""
         self.replica.follow(publication)
         write_whole(_path(self.folder, publication.start), sealed(_MAGIC, encode(publication)))
         self.replica.apply(publication)
 
-    def keep_answers(self) -> None:
-        """Write down all that has been said, so that nobody needs to read it from the beginning."""
+    def write_snapshot(self) -> None:
+        """Write a snapshot of all answers, so that readers need not begin with the first publication."""
         self._answers.write(NodeSnapshot(self.replica.position, self.replica.snapshot()))
 
     def forget_before(self, position: int) -> None:
-        """Remove what was said before this position, as far as the answers make it dispensable."""
+        """Remove publications before this position that the snapshots cover."""
         kept = self._answers.positions()
         # A reader may be as far behind as the older of two.
         limit = min(position, kept[-1] if len(kept) > 1 else 0)
-        for start in said_starts(self.folder):
+        for start in batch_starts(self.folder):
             if start < limit:
                 _path(self.folder, start).unlink(missing_ok=True)
 
     def release(self) -> None:
-        """Let another host in."""
+        """Release the lock for the next host."""
         os.close(self._lock)
 
     def __enter__(self) -> Self:
@@ -188,7 +188,7 @@ def _read(path: Path) -> bytes | None:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Put a file in its place: whoever looks finds the old one or all of the new one."""
+    """Replace a file atomically: readers find the old one or all of the new one."""
     draft = path.with_name(path.name + ".draft")
     try:
         with draft.open("wb") as file:

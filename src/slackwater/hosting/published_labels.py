@@ -1,16 +1,16 @@
-"""The folder in which plans for clients are published: labels of very many clients, each plan under its epoch.
+"""Published labels: versioned plans for very many clients in a folder, one epoch for each plan.
 
-    lock                            held by whoever plans
+    lock                            held by the planner
     begun                           the plan that is being made: epoch and position
     labels/<epoch>/<bucket>.labels  labels files, one client and table on each line (`core.labels`)
     plans/<epoch>.json              what counts: the position, and the files with their sizes and checksums
 
 Promises
-    1. A plan counts from the moment its file in `plans` is there, whole; before that nobody sees any of it.
-    2. Epochs go up by one, and positions never go back. At one position there is one plan: who plans there again is
-       given the one that is published.
+    1. A plan counts from the moment its file in `plans` is there, whole; before that no reader sees any of it.
+    2. Epochs go up by one, and positions never go back. At one position there is one plan: a second planner there gets
+       the published one.
     3. A plan that was begun and not published is begun again under the same epoch. Files are named by epoch and
-       bucket, so whoever died while writing is written over.
+       bucket, so the files of a planner that died are overwritten.
     4. The labels of a client are in the bucket that its name decides, in order of client and table. The last two plans
        can be read; older ones are removed.
 """
@@ -197,7 +197,7 @@ class LabelsFolder:
         self._forget(plan)
 
     def _forget(self, newest: PublishedPlan) -> None:
-        """Remove plans nobody begins with any more, and what a killed planner left in the newest."""
+        """Remove plans older than the last two, and files of a killed planner in the newest."""
         for epoch in published_epochs(self.folder)[:-KEPT]:
             _plan(self.folder, epoch).unlink(missing_ok=True)
         kept = {f"{epoch:020d}" for epoch in published_epochs(self.folder)}

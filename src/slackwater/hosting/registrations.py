@@ -1,7 +1,7 @@
-"""The registrations in force, with their queries as bytes: a hundred thousand of them are written down in an instant.
+"""Registration table: the registrations in force, their queries in encoded form for quick snapshots.
 
-Most registrations of a host are looked at once, when they come. So a query is kept as it is stored and made into an
-object when somebody asks for it; whoever works with it, an operator, has made its own.
+Most registrations of a host are read once, when they come. So a query stays in its encoded form and is decoded on
+demand; operators hold representations of their own.
 """
 
 from collections import Counter
@@ -21,21 +21,21 @@ PlainRegistration: TypeAlias = tuple[int, str, str | None, str, int, int, str, s
 
 
 class Registrations:
-    """By number."""
+    """Registrations by number."""
 
     def __init__(self) -> None:
         self.all: dict[int, Registration] = {}
         self._tables: dict[int, tuple[str, ...]] = {}
         self._known: Counter[tuple[HostKind, str, str | None]] = Counter()
         self._encoded: dict[int, msgspec.Raw] = {}
-        """Each with its query, as it is written down."""
+        """Each registration with its query, encoded."""
         self._families: dict[int, Hashable] = {}
-        """Of queries on several tables, save those of which it has not been asked since they were read."""
+        """Family of each query on several tables; those in `_unread` are missing."""
         self._unread: set[int] = set()
         self._counts: Counter[Hashable] = Counter()
 
     def add(self, one: Registration, query: StandingQuery, family: Hashable | None = None) -> None:
-        """Keep one, in the place of an earlier one of its number."""
+        """Add a registration, or replace the one of its number."""
         number = one.number
         self.pop(number)
         self.all[number] = one
@@ -57,7 +57,7 @@ class Registrations:
         self._encoded[number] = msgspec.Raw(msgspec.msgpack.encode(plain))
 
     def pop(self, number: int) -> Registration | None:
-        """Keep it no longer."""
+        """Remove a registration."""
         self._tables.pop(number, None)
         self._encoded.pop(number, None)
         self._unread.discard(number)
@@ -75,11 +75,11 @@ class Registrations:
         return known
 
     def has(self, host: HostKind, text: str, name: str | None) -> bool:
-        """Whether a host keeps a query of this text under this name."""
+        """True if a host has a query of this text under this name."""
         return (host, text, name) in self._known
 
     def query(self, number: int) -> StandingQuery:
-        """The query of one that is there."""
+        """Decode the query of a registration."""
         plain = msgspec.msgpack.decode(self._encoded[number], type=PlainRegistration)
         return query_of(plain[8], plain[3])
 
@@ -92,7 +92,7 @@ class Registrations:
         return [number for number, names in self._tables.items() if len(names) > 1]
 
     def families(self, family: Callable[[StandingQuery], Hashable | None]) -> Mapping[Hashable, int]:
-        """What queries on several tables have in common, whoever keeps them, and how many have it."""
+        """Families of the queries on several tables, of all hosts, and the size of each."""
         for number in self._unread:
             self._note_family(number, family(kept_as(self.query(number))))
         self._unread.clear()
@@ -104,12 +104,12 @@ class Registrations:
             self._counts[family] += 1
 
     def plain(self) -> list[msgspec.Raw]:
-        """All of them, to be written down."""
+        """All registrations in encoded form."""
         return list(self._encoded.values())
 
     @classmethod
     def of(cls, plain: list[msgspec.Raw]) -> "Registrations":
-        """What was written down."""
+        """Load registrations from encoded form."""
         made = cls()
         for raw in plain:
             body = raw.copy()

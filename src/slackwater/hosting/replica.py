@@ -1,7 +1,7 @@
-"""What a host that runs elsewhere has said so far: tables, registrations and answers, brought forward step by step.
+"""Replica of a remote host's answers: tables, registrations and values, advanced by publications.
 
-A new subscriber is told what has been *said*; the truth is known to the operators alone. So whoever serves the queries
-of another host needs no operators, only this.
+A new subscriber gets the values last *sent*; the truth is known to the operators alone. So a server of the queries of
+another host needs no operators, only this replica.
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ class _ReplicaState(msgspec.Struct, array_like=True):
 
 
 class Replica:
-    """All that has been said up to a position."""
+    """All published answers up to a position."""
 
     def __init__(self) -> None:
         self.position = Position(0)
@@ -59,35 +59,35 @@ class Replica:
         return self._queries
 
     def apply(self, publication: Publication) -> None:
-        """Take a publication in; it must follow on the one before."""
+        """Apply a publication; it must follow on the one before."""
         self.follow(publication)
-        for said in publication.steps:
-            self.step(said)
+        for published in publication.steps:
+            self.step(published)
         self.position = publication.end
 
     def follow(self, publication: Publication) -> None:
-        """See that a publication is the next one, and of no host that was replaced."""
+        """Check that a publication is the next one, and of no host that was replaced."""
         if publication.start != self.position:
             raise StoreError(
-                f"what was said begins at position {publication.start} where {self.position} was next; "
+                f"the publication begins at position {publication.start} where {self.position} was next; "
                 f"a part of it is missing"
             )
         if publication.generation < self.generation:
             raise StoreError(
-                f"generation {publication.generation} of a host speaks, though {self.generation} has taken over"
+                f"generation {publication.generation} of a host publishes, though {self.generation} has taken over"
             )
         self.generation = publication.generation
 
-    def step(self, said: PublishedStep) -> None:
-        """Take one step in."""
-        step = said.step
+    def step(self, published: PublishedStep) -> None:
+        """Apply one step."""
+        step = published.step
         for table in step.defined:
             self._define(table)
         for one, query in step.registered:
             self._forget(one.number)
             self._standing.add(one, query)
             self._queries[one.number] = query
-        for answer in said.answers:
+        for answer in published.answers:
             self._answered(answer)
         for one in step.unregistered:
             self._forget(one.number)
@@ -101,10 +101,10 @@ class Replica:
             ):
                 self._values[number] = (step.position, value if there else None)
         for rows in step.notifications.rows:
-            self._take(rows)
+            self._apply_rows(rows)
 
     def answer(self, number: int) -> Answer:
-        """All that has been said of a query."""
+        """The published answer of a query."""
         query = self._queries[number]
         if query.shape is AnswerShape.NUMBER:
             changed, value = self._values[number]
@@ -116,7 +116,7 @@ class Replica:
         return Answer(number, self._changed[number], rows=pa.RecordBatch.from_arrays(arrays, schema=layout))
 
     def schema(self, name: str) -> TableSchema:
-        """A table's, or that of the joins that go by this name."""
+        """Schema of a table, or of the answers of joins by this name."""
 
         def known(table: str) -> TableSchema:
             if table not in self.tables:
@@ -126,13 +126,13 @@ class Replica:
         return answer_schema(name, known)
 
     def value(self, number: int) -> float | None:
-        """The value last said of an aggregate."""
+        """The value last published of an aggregate."""
         return self._values[number][1]
 
     # ---- bytes
 
     def snapshot(self) -> bytes:
-        """Everything as bytes."""
+        """Encode the replica."""
         return msgspec.msgpack.encode(
             _ReplicaState(
                 _FORMAT,
@@ -147,13 +147,13 @@ class Replica:
 
     @classmethod
     def restore(cls, state: bytes) -> "Replica":
-        """What the bytes were made of."""
+        """Decode a replica."""
         try:
             plain = msgspec.msgpack.decode(state, type=_ReplicaState)
         except msgspec.MsgspecError as error:
-            raise StoreError(f"what was said cannot be read: {error}") from error
+            raise StoreError(f"published answers cannot be read: {error}") from error
         if plain.format != _FORMAT:
-            raise StoreError(f"what was said came in format {plain.format}, this version reads {_FORMAT}")
+            raise StoreError(f"published answers came in format {plain.format}, this version reads {_FORMAT}")
         made = cls()
         made.generation, made.position = plain.generation, Position(plain.position)
         made.tables = {table.name: table for table in map(schema_of, plain.tables)}
@@ -203,13 +203,15 @@ class Replica:
         else:
             self._values[number] = (answer.changed, answer.value)
 
-    def _take(self, said: Rows) -> None:
-        table = self.schema(said.table)
-        columns = [python_values(column) for column in said.rows.columns]
+    def _apply_rows(self, changes: Rows) -> None:
+        table = self.schema(changes.table)
+        columns = [python_values(column) for column in changes.rows.columns]
         rows: list[Row] = list(zip(*columns, strict=True))
         # Keys by column, not row by row: of joins there are very many pairs. Those of a host are never null.
         keys: list[Key] = list(zip(*(columns[table.index(name)] for name in table.key), strict=True))
-        for number, place, kind in zip(said.queries.tolist(), said.places.tolist(), said.kinds.tolist(), strict=True):
+        for number, place, kind in zip(
+            changes.queries.tolist(), changes.places.tolist(), changes.kinds.tolist(), strict=True
+        ):
             if kind == RowKind.UPSERT:
                 self._rows[number][keys[place]] = rows[place]
             else:

@@ -1,4 +1,4 @@
-"""The folder of snapshots: what a node writes down so that a start need not read the whole log.
+"""Snapshots: checkpoints of a node's state, so that a start need not replay the whole log.
 
 A snapshot is a function of its position, so losing one costs time and nothing else. A file is written beside its
 name, forced to the disk, then given the name; its checksum stands at its head. The two latest are kept: whatever

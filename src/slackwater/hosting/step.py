@@ -1,4 +1,4 @@
-"""A step: what a run of records did, as one piece. The moments that can be observed are the ends of steps."""
+"""Step: the combined effect of a run of records. The ends of steps are the observable moments."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from slackwater.processing.base import Notifications
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A standing query in force: its number, whose it is, where in the log it was last registered, and who keeps it."""
+    """A standing query in force: number, owner, name, text, log position of its last registration, epoch and host."""
 
     number: int
     owner: str
@@ -24,7 +24,7 @@ class Registration:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:
-    """Tables and registrations that changed, in this order, and all that has to be said at the end of it.
+    """Tables and registrations that changed, in this order, and the notifications at its end.
 
     A query does not begin and end in one step, and is not mentioned in the notifications of the step in which it
     begins.

@@ -21,7 +21,7 @@ from slackwater.core import (
 from slackwater.core.arrow import to_batch
 from slackwater.core.errors import StoreError
 from slackwater.hosting.engine import QueryEngine
-from slackwater.hosting.publication_log import PublicationReader, said_starts
+from slackwater.hosting.publication_log import PublicationReader, batch_starts
 from slackwater.kinds.registry import plain_query
 from slackwater.log import LocalLog, Log, Record, Registered, TableDefined, Updates
 from slackwater.log.jetstream import JetStreamLog
@@ -221,7 +221,7 @@ def test_a_shard_without_a_snapshot_is_made_anew(tmp_path: Path) -> None:
             for _ in range(30):
                 log.append(history.more(4))
                 assert host.batch()
-                if said_starts(tmp_path / "host")[0] > 0:
+                if batch_starts(tmp_path / "host")[0] > 0:
                     break
             else:
                 pytest.fail("the beginning of what was said is still there")

@@ -145,8 +145,8 @@ async def test_a_lane_that_missed_too_much_begins_again(tmp_path: Path) -> None:
         for start in range(0, 40, 10):
             end = Position(start + 10)
             step = PublishedStep(Step(Notifications(end)))
-            writer.say(Publication(writer.generation, Position(start), end, (step,)))
-            writer.keep_answers()
+            writer.publish(Publication(writer.generation, Position(start), end, (step,)))
+            writer.write_snapshot()
             writer.forget_before(start + 10)
         following = asyncio.create_task(lane.follow())
         async with asyncio.timeout(10):

@@ -29,7 +29,7 @@ from slackwater.core.errors import SlackwaterError, StoreError
 from slackwater.core.types import Position
 from slackwater.hosting.engine import QueryEngine
 from slackwater.hosting.publication import PublishedStep, encode_steps
-from slackwater.hosting.publication_log import said_starts
+from slackwater.hosting.publication_log import batch_starts
 from slackwater.hosting.snapshots import NodeSnapshot, SnapshotFolder
 from slackwater.hosting.step import Registration, Step
 from slackwater.log.address import shown
@@ -199,11 +199,11 @@ class Shard:
         """Whether what this worker has can be brought to the batch by the cuts that were said."""
         if self._engine is None or self._engine.position > task.start:
             return False
-        return self._engine.position == task.start or self._engine.position in said_starts(self._folder)
+        return self._engine.position == task.start or self._engine.position in batch_starts(self._folder)
 
     def _own(self, task: ShardTask) -> QueryEngine | None:
         """This shard as it was when something was said, if all that was said since is known."""
-        starts = said_starts(self._folder)
+        starts = batch_starts(self._folder)
         for snapshot in snapshots_of(self._folder, self._number).read(Position(0), Position(task.start)):
             engine = _restored(snapshot, task, self._number)
             if engine is not None and (engine[0].position == task.start or engine[0].position in starts):
@@ -235,7 +235,7 @@ class Shard:
         begun = int(engine.position)
         if begun == task.start:
             return
-        cuts = [begun, *(start for start in said_starts(self._folder) if begun < start < task.start)]
+        cuts = [begun, *(start for start in batch_starts(self._folder) if begun < start < task.start)]
         for start, end in zip(cuts, [*cuts[1:], task.start], strict=True):
             if self._epoch != _NONE:
                 self._shared(engine, beginning_at(task.shardings, start))

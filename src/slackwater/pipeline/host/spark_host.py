@@ -169,7 +169,7 @@ class SparkHost:
         reports = self._run(cut, snapshot=snapshot, survey=self._survey_due())
         steps = self._steps(reports)
         publication = Publication(self.generation, Position(cut.start), Position(cut.end), steps)
-        self._said.say(publication)
+        self._said.publish(publication)
         self._batches += 1
         if snapshot:
             self._snapshot_taken(reports)
@@ -285,7 +285,7 @@ class SparkHost:
     def _snapshot_taken(self, reports: list[ShardReport]) -> None:
         began = time.monotonic()
         try:
-            self._said.keep_answers()
+            self._said.write_snapshot()
             oldest = self._oldest_needed()
             self._said.forget_before(oldest)
             self._shardings.forget_before(oldest)
