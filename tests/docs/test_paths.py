@@ -74,18 +74,19 @@ def module_exists(dotted: str) -> bool:
     return base.is_dir()
 
 
+def folder_exists(name: str) -> bool:
+    return (ROOT / name).is_dir() or (PACKAGE / name).is_dir()
+
+
 def wrong_references(page: Path) -> list[str]:
     text = page.read_text()
     wrong = []
     for code in CODE.findall(text):
         if FILE.fullmatch(code) and code not in DATA_FILES and not matching_files(code):
             wrong.append(code)
-        if page.name == "ARCHITECTURE.md" and FOLDER.fullmatch(code):
-            if not ((ROOT / code).is_dir() or (PACKAGE / code).is_dir()):
-                wrong.append(code)
-        if "/" in code.rstrip("/") and FOLDER.fullmatch(code) and (PACKAGE / code.split("/")[0]).is_dir():
-            if not (PACKAGE / code).is_dir():
-                wrong.append(code)
+        in_package = "/" in code.rstrip("/") and (PACKAGE / code.split("/")[0]).is_dir()
+        if FOLDER.fullmatch(code) and (page.name == "ARCHITECTURE.md" or in_package) and not folder_exists(code):
+            wrong.append(code)
         module = MODULE.fullmatch(code)
         if module and not NATS_SUBJECT.match(code) and code != "slackwater.json" and code != "slackwater.toml":
             named = module[2] or code

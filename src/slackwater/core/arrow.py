@@ -21,6 +21,8 @@ SOURCE = "$source"
 SEQUENCE = "$seq"
 
 INSTANT = pa.timestamp("us", tz="UTC")
+STREAM_MEDIA_TYPE = "application/vnd.apache.arrow.stream"
+"""What a body of Arrow batches is called over HTTP."""
 
 PROVENANCE: tuple[pa.Field, ...] = (
     pa.field(OPERATION, pa.int8(), nullable=False),

@@ -12,9 +12,9 @@ import httpx
 import pyarrow as pa
 
 from slackwater.core.arrival import Arrival
+from slackwater.core.arrow import STREAM_MEDIA_TYPE
 from slackwater.core.errors import SourceError
 from slackwater.core.schema import TableSchema
-from slackwater.server.rest.operation import ARROW
 
 _AGAIN = frozenset({408, 429, 502, 503, 504})
 _FIRST_WAIT, _LONGEST_WAIT = 0.05, 2.0
@@ -58,7 +58,7 @@ class Feed:
                 f"/v1/tables/{arrival.table}/rows",
                 parameters,
                 content=sink.getvalue().to_pybytes(),
-                headers={"content-type": ARROW},
+                headers={"content-type": STREAM_MEDIA_TYPE},
             ).json()
             self.fed.accepted += answer["accepted"]
             self.fed.quarantined += answer["quarantined"]

@@ -14,6 +14,7 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from slackwater.core.arrow import STREAM_MEDIA_TYPE
 from slackwater.core.schema import TableSchema
 from slackwater.evaluator import Evaluator
 from slackwater.server.access import Caller
@@ -23,7 +24,7 @@ from slackwater.server.rest.errors import RequestRefused
 from slackwater.server.store import Scope
 
 JSON = "application/json"
-ARROW = "application/vnd.apache.arrow.stream"
+ARROW = STREAM_MEDIA_TYPE
 JSON_LINES = "application/x-ndjson"
 SVG = "image/svg+xml"
 
