@@ -30,7 +30,8 @@ def terms(text: str) -> list[Term]:
         if not line.startswith("|") or cells[0] == "term" or set(cells[0]) == {"-"}:
             continue
         name, meaning, place, words = cells
-        plain, code = [], []
+        plain: list[str] = []
+        code: list[str] = []
         for word in words.split(", ") if words != "–" else ():
             (code if word.startswith("`") else plain).append(word.strip("`"))
         found.append(Term(name, meaning, place.strip("`"), tuple(plain), tuple(code)))
