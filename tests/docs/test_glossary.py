@@ -99,9 +99,9 @@ def test_no_page_uses_a_synonym(page: Path) -> None:
 
 
 def test_synonyms_are_found() -> None:
-    assert banned_names(Path("said_writer.py"), "class DuplicateRow:\n    def dedup(self): ...\n") == [
+    assert banned_names(Path("said_writer.py"), "class DuplicateRow:\n    def duplicate(self): ...\n") == [
         "said_writer.py: said_writer",
         "said_writer.py: DuplicateRow",
-        "said_writer.py: dedup",
+        "said_writer.py: duplicate",
     ]
     assert banned_words("A Tolerance for each item; dead letters.") == ["dead letter", "tolerance"]
