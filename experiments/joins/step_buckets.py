@@ -1,4 +1,4 @@
-"""Cutting a row of points into few buckets with the least weighted squared error, for every number of buckets at once.
+"""Optimal histogram: a row of points cut into few buckets with the least weighted squared error.
 
 `bucket_costs` is the dynamic programme over where the last bucket begins, O(k n²), and `bucket_starts` reads the cuts
 off it. `best_cost_plainly` tries all cuts. `chord_costs` is the same where buckets are chords of a function, not steps.

@@ -1,4 +1,4 @@
-"""How many messages a value costs when it is sent whenever it has left a bound around the value last sent.
+"""Push count: messages of a value that is sent whenever it leaves a bound around the value last sent.
 
 The first value is what a subscription begins with and counts as no message.
 

@@ -1,4 +1,4 @@
-"""Two clairvoyants over a trace, compiled; `planning.pulling.published.clairvoyant` has their plain twins."""
+"""Clairvoyant push baselines over a trace; `planning.pulling.published.clairvoyant` has the plain twins."""
 
 import numpy as np
 import numpy.typing as npt

@@ -1,4 +1,4 @@
-"""A whole run of the paper's scheduler over a trace, compiled.
+"""Predicted-change scheduler, simulated: a whole run over a trace in one compiled loop.
 
 Design
     Queries lie one after the other: items and weights of query q from `starts[q]` to `starts[q + 1]`. Every tick:

@@ -1,1 +1,1 @@
-"""Compiled loops, each beside a plain twin that says the same thing slowly and serves as its oracle."""
+"""Numba kernels: compiled loops, each beside a plain Python twin that serves as its test oracle."""

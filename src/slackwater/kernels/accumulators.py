@@ -1,4 +1,4 @@
-"""Aggregates over regions as running totals: rows leave and enter, and what cannot be trusted is marked.
+"""Running accumulators: incremental aggregates over regions in double-double sums, with stale totals marked.
 
 Design
     Of a query over a region only a total is kept, not which rows are in it: memory does not grow with rows. A batch
@@ -58,7 +58,7 @@ ACCUMULATOR = np.dtype(
 
 @compiled
 def factor_of(record: Records, weight_slots: Integers, weights: Floats, slot: int) -> float:
-    """By how much a row counts in a query; NaN where it is not listed."""
+    """Weight of a row in a query; NaN where the query does not list it."""
     size = record["size"]
     if size < 0:
         return float(record["scale"])
@@ -143,7 +143,7 @@ def change(
 
 @compiled
 def doubt(records: Records, queue: Integers, waiting: int, marks: Marks) -> int:
-    """Reset what is empty, find what is stale and unmark all; the number of stale queries, which come first then."""
+    """Reset empty totals, move stale ones to the front of the queue and unmark all; returns how many are stale."""
     stale = 0
     for k in range(waiting):
         place = queue[k]
@@ -166,7 +166,7 @@ def doubt(records: Records, queue: Integers, waiting: int, marks: Marks) -> int:
 
 @compiled
 def value_of(record: Records) -> tuple[bool, float]:
-    """Whether a query has a value, and which."""
+    """Value of a query, with a flag that is false where it has none."""
     count, function = record["count"], record["function"]
     if function == COUNT:
         return True, float(count)
@@ -180,7 +180,7 @@ def value_of(record: Records) -> tuple[bool, float]:
 
 @compiled
 def say(records: Records, queue: Integers, waiting: int, position: int, said: Integers) -> int:
-    """Compare touched queries with what was said of them; the places of those that have something to say."""
+    """Publish touched queries that left their bound: `said` gets their places; returns how many there are."""
     count = 0
     for k in range(waiting):
         record = records[queue[k]]

@@ -1,4 +1,4 @@
-"""Lists of entries, one for each item, that grow and shrink in place: which queries an item belongs to, and how much.
+"""Adjacency lists in one arena: the queries of each item with the item's weight, growing and shrinking in place.
 
 Design
     All lists live in one arena. List i occupies `rooms[i]` places from `starts[i]` on, of which `lengths[i]` are used.
@@ -6,7 +6,7 @@ Design
     every list can be read in one sweep. Removing puts the last entry into the gap: the order in a list means nothing.
     What moving leaves behind is won back by `pack`. Beside every entry stands a factor, in an arena of its own.
 
-`linked_plainly` says the same over dictionaries of sets.
+`linked_plainly` is its twin over dictionaries of sets.
 """
 
 import numpy as np
@@ -107,7 +107,7 @@ class Adjacency:
         self._top = 0
 
     def reach(self, items: int) -> None:
-        """Have a list for every item below this number."""
+        """Make room for a list of every item below this number."""
         if items > len(self.starts):
             more = np.zeros(max(items, 2 * len(self.starts)) - len(self.starts), np.int64)
             self.starts = np.concatenate([self.starts, more])

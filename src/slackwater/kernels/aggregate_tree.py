@@ -1,9 +1,9 @@
-"""Aggregates of listed items: a cheap test whether a query can have left its bound, and exact trees where it can.
+"""Aggregate trees: incremental aggregates of listed items, with a cheap slack test in front of exact sums.
 
 Design
     A *leaf* aggregates up to `FAN` members, each an item's value times a factor. An *inner* node aggregates up to
     `FAN` neighbouring nodes. A query is a *root*; with few members it is a single leaf. A node is 64 bytes, one cache
-    line, and holds what was said of the query too.
+    line, and holds the value last published of the query too.
 
     Of a sum or average that is a single leaf `slack` holds two numbers: the *gap*, by how much its total has moved
     since it was last computed, and the *room* that the gap still has. A change of an item adds to the gap and takes a
@@ -12,15 +12,15 @@ Design
     an item of theirs changes, along the path from its leaf to the root.
 
 Mathematics
-    Nothing is ever subtracted from what is said: every value is that of the present members, added in an order fixed
+    Nothing is ever subtracted from a published value: each is that of the present members, added in an order fixed
     by the tree. Its error is at most about FAN·(depth + 1)·2⁻⁵³ of M, the sum of magnitudes, however many changes there
     were, and equal values give equal bits.
 
     The test decides nothing by itself. A room is the bound (times the count for an average), less
         2⁻⁴⁶·M  +  Σ 2⁻⁴⁶·|factor|·(|old| + |new|)  +  Σ 2⁻⁵²·|gap|
     over the changes since: more than all roundings of the gap, of the sum then and of the sum now taken together. So
-    a query that the test passes over would have been found within its bound by computing it, too; what is said is the
-    same as without the test, bit by bit, and a snapshot needs neither gap nor room.
+    a query that the test passes over would have been found within its bound by computing it, too; what is
+    published is the same as without the test, bit by bit, and a snapshot needs neither gap nor room.
 
 An item's value is NaN where it has none; an item that gets or loses its value has its queries computed anew.
 """
@@ -100,7 +100,7 @@ def compute(nodes: Records, members: Records, values: Floats, at: int) -> float:
 
 @compiled
 def value_of(nodes: Records, root: int) -> tuple[bool, float]:
-    """Whether a query has a value, and which."""
+    """Value of a query, with a flag that is false where it has none."""
     node = nodes[root]
     count, function = node["count"], node["function"]
     if function == COUNT:
@@ -115,7 +115,7 @@ def value_of(nodes: Records, root: int) -> tuple[bool, float]:
 
 @compiled
 def say(nodes: Records, root: int, position: int) -> bool:
-    """Compare a query with what was said of it; where that is too far off, say what it is now."""
+    """Publish a query's value if it left the bound around the one last published; returns whether it did."""
     there, value = value_of(nodes, root)
     node = nodes[root]
     if there == (node["there"] == 1) and (not there or abs(value - node["said"]) <= node["within"]):
@@ -128,7 +128,7 @@ def say(nodes: Records, root: int, position: int) -> bool:
 
 @compiled
 def give_slack(nodes: Records, slack: Floats, at: int, magnitude: float) -> None:
-    """Say how far a node that was just computed may move before it is computed again."""
+    """Set how far a node that was just computed may move before it is computed again."""
     node = nodes[at]
     gap, room = 0.0, -1.0
     if node["parent"] == NONE and node["kind"] == LEAF:
@@ -160,7 +160,7 @@ def touch(
     position: int,
     said: Entries,
 ) -> tuple[int, int]:
-    """Set the values of some items and find the queries that have something to say; writes their roots to `said`.
+    """Set the values of some items and find the queries to publish; writes their roots to `said`.
 
     `marks` has a zero for every node, before and after. Returns how many roots are in `said`, and how many memberships
     of changed items were looked at.

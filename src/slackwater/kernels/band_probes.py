@@ -1,4 +1,4 @@
-"""Which band joins an arriving row affects: by stabbing groups (BJ-SSI), by each query in turn and by merging.
+"""Band-join probes: the queries affected by an arriving row, by stabbing groups (BJ-SSI), query by query, by merging.
 
 All kernels take rows in the order `by` (near ones after each other find the same blocks in the cache), go on where the
 cursor stands, and stop before a row for which there is no more room; see `processing.matching.index_base.collect`.

@@ -1,9 +1,9 @@
-"""Which places the boxes of queries touch: counting by difference on a line, by looking everywhere in many dimensions.
+"""Box coverage: the places that the boxes of queries touch, on a line and in several dimensions.
 
 Boxes and places are in whole coordinates; a box holds low..high along every axis, both included. Box b belongs to query
 `owners[b]`, and the boxes of a query stand together: a query that touches a place with two boxes touches it once.
 
-`touching_plainly` says with NumPy which query touches which place.
+`touching_plainly` is the twin in NumPy: which query touches which place.
 """
 
 import numpy as np
@@ -77,7 +77,7 @@ def grab(
 
 @compiled
 def grab_on_a_line(begins: Floats, first_ending: Integers, ending_at: Integers, weights: Floats, push: Floats) -> Flags:
-    """The same on a line, from left to right, without looking at a query more than once; arguments as for `pulled`."""
+    """As `grab`, on a line from left to right, with one look at each query; arguments as for `pulled`."""
     answer = np.zeros(len(push), np.bool_)
     weight, since = 0.0, -1
     for j in range(len(push)):

@@ -1,4 +1,4 @@
-"""Values between pulls as they may have been: a draw of the bridge from each pull to the next."""
+"""Brownian-bridge sampling: random values of an item between its pulls."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Sums over the changes between neighbouring ticks, item by item.
+"""Change sums: moments of the differences between neighbouring ticks, item by item.
 
 Design
     Ticks are grouped by item: rows `starts[g]..starts[g+1]−1` are those of item g, in order of time. A change spans

@@ -1,4 +1,4 @@
-"""Cells of a grid whose width is a power of two: which cell each value falls into.
+"""Dyadic grid: the cell of each value where cell widths are powers of two.
 
 At level L cell k is [k·2^L, (k+1)·2^L). Going up a level halves k, rounding down; because scaling by a power of two
 is exact, the cell found at a level is the same whether it is found there or reached from below.

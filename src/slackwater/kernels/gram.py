@@ -1,4 +1,4 @@
-"""Sums of outer products of sparse rows: G += Σ_rows d dᵀ where most of d is zero.
+"""Sparse Gram matrix: sums of outer products, G += Σ_rows d dᵀ where most of d is zero.
 
 A row is a stretch of entries (column, amount); a column may occur more than once in it, its amounts then add up.
 Rows that are nearly full belong to BLAS instead (`statistics.similarity` chooses).

@@ -1,7 +1,7 @@
-"""Bring rows of the same group together without a comparison sort.
+"""Counting sort: rows brought together by group, without comparisons.
 
 `grouped` is a counting sort: two passes, stable, so rows of a group keep the order in which they came.
-`grouped_plainly` says the same over Python lists.
+`grouped_plainly` is its twin over Python lists.
 """
 
 import numpy as np

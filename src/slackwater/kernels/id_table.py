@@ -1,4 +1,4 @@
-"""From numbers of the caller's own to small ones: a hash table of two flat arrays, without a Python object an entry.
+"""Open-addressing hash table: the caller's numbers mapped to small ones in two flat arrays.
 
 Open addressing with linear probing; the places are a power of two, at most seven tenths full. Deleting moves later
 entries of the same run back, so that nothing is ever marked as dead. `places` has −1 where there is nothing.

@@ -1,4 +1,4 @@
-"""The one place where numba is asked to compile: a typed wrapper, because numba's decorator has no types."""
+"""JIT wrapper: typed access to numba's decorators; the only module that imports them."""
 
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar

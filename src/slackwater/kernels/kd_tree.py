@@ -1,5 +1,4 @@
-"""Places halved again and again, so that the places in a box are few halves: a k-d tree, and the edges from boxes to
-it.
+"""k-d tree: places halved again and again, so that a box is made up of few nodes; and the edges from boxes to nodes.
 
 Design
     The tree over n places has 2n − 1 nodes: node k < n is place k itself, the others are inner nodes, each split in

@@ -1,4 +1,4 @@
-"""Moments of an item's values and of its lagged pairs (x_{t−k}, x_t), item by item.
+"""Lag moments: moments of an item's values and of its lagged pairs (x_{t−k}, x_t), item by item.
 
 Design
     Rows are grouped by item and in order of time. A run is a stretch of ticks without a gap; the pair of lag k counts

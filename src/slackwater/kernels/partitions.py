@@ -1,8 +1,8 @@
-"""The cheapest way to cut a set into parts, where parts share one bound: dynamic programming, and a proven search.
+"""Optimal set partition: the cheapest cut of a set into parts that share one bound, by DP and branch and bound.
 
-A set of n items is a number of n bits. Part S has a root b_S = a_S^(1/(p+1)) and a floor X_S, infinite where nobody has
-all of S. Of its bound C_S ≥ X_S a part may have Y_S ≤ X_S *spent* before anything is left to count with: it costs
-a/e^p with e = C_S − Y_S, and no more than M_S. Wanted is the partition with the least cost when the bound C = 1 is
+A set of n items is a number of n bits. Part S has a root b_S = a_S^(1/(p+1)) and a floor X_S, infinite where no
+aggregator has all of S. Of its bound C_S ≥ X_S a part may have Y_S ≤ X_S *spent* before anything is left to count with: it
+costs a/e^p with e = C_S − Y_S, and no more than M_S. Wanted is the partition with the least cost when the bound C = 1 is
 shared out as well as it can be (`waterfilling.share_out`). Plans in which aggregators know the truth have Y = 0 and
 infinite M.
 
@@ -19,7 +19,7 @@ Mathematics
     the largest such minimum is found by halving: where the minimising shares add up to more than C, λ is too small.
     The partitions met on the way are candidates.
 
-    *The search.* Parts are chosen in turn, each holding the lowest item that is left. What the programme says of the
+    *The search.* Parts are chosen in turn, each holding the lowest item that is left. The programme's value for the
     rest bounds every completion from below, at a few prices around the best one; a branch that cannot get below the
     best candidate is cut, and so is one whose floors cannot fit. What remains is the optimum.
 
@@ -111,7 +111,7 @@ def best_partition(
 ) -> tuple[int, int]:
     """Write the parts of the cheapest partition at bound 1 to `best`; return how many, and the branches looked at.
 
-    0 parts say that no partition is feasible. No branches say that a lower bound was met without a search.
+    0 parts: no partition is feasible. 0 branches: a lower bound was met without a search.
     """
     size = len(best)
     whole = (1 << size) - 1

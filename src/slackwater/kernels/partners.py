@@ -1,7 +1,7 @@
-"""The rows across a join: where those within a range begin, which are nearest a point, and all of them one by one.
+"""Join-partner scan: the rows across a join that lie in a range or nearest a point, and their enumeration.
 
 Rows stand in a `Packed` list by (join value, first attribute, slot); for band joins the first attribute is left out.
-The difference of a band is right − left; seen from a right row it *falls* along the list, which is what `flip` says.
+The difference of a band is right − left; seen from a right row it *falls* along the list, which `flip` marks.
 Differences are computed as they are defined, x − y in doubles, and searched for by that: rounding is monotone, so
 the search is exact where x + bound would not be.
 """
@@ -31,7 +31,7 @@ def reached(value: float, own: float, bound: float, how: int) -> bool:
 
 @inlined
 def seek(packed: Packed, own: float, bound: float, how: int, near: int) -> tuple[int, int]:
-    """Where the first row stands that is `reached`; place = blocks where none is.
+    """Find the first row that is `reached`; place = blocks where none is.
 
     `near` is a place of the directory to begin at, in steps that double, or −1 to halve all of it.
     """
@@ -261,7 +261,7 @@ def interleave(offsets: Integers, lengths: Integers, found: Integers, places: In
 
 @compiled
 def count_joining(packed: Packed, join: Floats, out: Integers) -> None:
-    """How many rows are equal to each of these."""
+    """Count the rows equal to each of these join values."""
     for k in range(len(join)):
         place, offset = locate(packed, join[k], -np.inf, -1)
         end, last = locate(packed, join[k], np.inf, 9223372036854775807)

@@ -1,4 +1,4 @@
-"""Which regions of a line to pull, at the least cost: one pass with a tree of prefix additions and a global minimum.
+"""Interval labelling on a line: the cheapest regions to pull, in one pass with a tree of prefix minima.
 
 Mathematics
     Regions 1..n have U(i), the cost of pushing region i, and P(j), what pulling it transfers. Query q touches the

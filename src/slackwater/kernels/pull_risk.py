@@ -1,4 +1,4 @@
-"""The chance that a weighted sum has left its bound, and what a pull would do to it, compiled.
+"""Violation risk: the probability that a weighted sum leaves its bound, and the effect of a pull on it.
 
 The plain twins are `planning.pulling.risk`, `kinship` and the views of `planning.pulling.uncertainty`; the mathematics
 stand there.

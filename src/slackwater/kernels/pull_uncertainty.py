@@ -1,4 +1,4 @@
-"""A whole run of the scheduler by uncertainty over a trace, compiled.
+"""Uncertainty scheduler, simulated: a whole run over a trace in one compiled loop.
 
 Design
     Queries lie one after the other: items and weights of query q from `starts[q]` to `starts[q + 1]`. Every tick:

@@ -1,8 +1,8 @@
-"""Of each key the update with the greatest rank: one pass over a batch, whatever its order.
+"""Last-writer-wins: for each key the update with the greatest rank, in one pass over a batch in any order.
 
 A rank is (event time, place of the source, sequence). `settle` compares every row with the last one of its slot, be it
 of this batch or from before; a row of equal rank takes its place, so that the same update again changes nothing.
-`settled_plainly` says the same over a dictionary.
+`settled_plainly` is its twin over a dictionary.
 """
 
 from collections.abc import Sequence

@@ -1,9 +1,9 @@
-"""Which select-joins an arriving row affects: by stabbing groups (SJ-SSI), and by the older ways.
+"""Select-join probes: the queries affected by an arriving row, by stabbing groups (SJ-SSI) and older methods.
 
 A query is a rectangle: its range on the row's own side, times its range across. `Packed` lists have rectangles by
 (group, left end of the own range) and carry (right end of the own range, −left end across, right end across), so that
-what a block can hold at most says whether it can hold anything of use; `coarse` and `coarser` say the same for 16 and
-for 256 blocks of the directory together.
+the maxima of a block show whether it can hold anything of use; `coarse` and `coarser` have those maxima for 16 and for
+256 blocks of the directory together.
 
 Kernels take rows in the order `by`, go on where the cursor stands and stop before a row for which there is no room; see
 `processing.matching.index_base.collect`.

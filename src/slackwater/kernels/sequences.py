@@ -1,4 +1,4 @@
-"""Which sequence numbers are new: a set of integers kept as disjoint ranges.
+"""Interval set: duplicate detection of sequence numbers, kept as disjoint ranges.
 
 Design
     The numbers seen are ranges `starts[k]..ends[k]` (both inclusive), in order, with a gap between neighbours. A source

@@ -1,4 +1,4 @@
-"""A sorted list that changes: blocks of sorted entries, and a directory of the blocks in order.
+"""Blocked sorted list: sorted blocks of entries under a directory, as in a two-level B+ tree.
 
 Design
     An entry is (first, second, slot), in this order, and carries `width` more numbers. Entries stand in blocks of a
@@ -29,7 +29,7 @@ BLOCKS, EVER, FREE, ENTRIES = range(4)
 
 
 class Packed(NamedTuple):
-    """The arrays of a sorted list; blocks × entries where not said otherwise."""
+    """The arrays of a sorted list; blocks × entries unless noted."""
 
     first: Floats
     second: Floats

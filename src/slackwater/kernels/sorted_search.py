@@ -1,4 +1,4 @@
-"""Where numbers stand among sorted ones: `searchsorted` with a table of contents, for numbers in no order.
+"""Sorted search with a table of contents: `searchsorted` for numbers in no order.
 
 Design
     The span of the sorted values is cut into equal cells, one for every eight values, which share a line of memory
@@ -80,8 +80,8 @@ def placed_ranges(
 ) -> tuple[Integers, Integers, Integers]:
     """The ranges that hold any of the ordered values: which, the first value in each and the last.
 
-    They come roughly from left to right: ranges are dealt into a thousand bins by their low ends first, and whoever
-    goes over them later finds neighbours near in memory.
+    They come roughly from left to right: ranges are dealt into a thousand bins by their low ends first, and a
+    later pass over them finds neighbours near in memory.
     """
     count = len(lows)
     who, first, last = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64)

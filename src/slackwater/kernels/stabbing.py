@@ -1,7 +1,7 @@
-"""Which boxes a point lies in: segment trees over the codes of columns, and a check of the rest of the box.
+"""Stabbing index: the boxes that hold a point, by segment trees over the codes of columns.
 
 Design
-    Columns come as *codes*: small integers in the order of the values (`processing.regions.part` says how). A side of
+    Columns come as *codes*: small integers in the order of the values (see `processing.regions.part`). A side of
     a box is a range of codes, or a sorted set of them, or all but those of a set and the last code, which is null. A
     box is filed under one of its sides: a range in the O(log K) nodes of that column's segment tree that make it up,
     a set at each of its codes. The boxes on the way from a code's leaf to the root are those whose filed side holds
@@ -55,7 +55,7 @@ def file_boxes(
     places: Integers,
     entries: Integers,
 ) -> None:
-    """Write the boxes to the lists of their nodes; `places` says where each list begins and is moved on."""
+    """Write the boxes to the lists of their nodes; `places` is where each list begins, and is moved on."""
     for k in range(len(columns)):
         base, size = bases[columns[k]], sizes[columns[k]]
         left, right = lows[k] + size, highs[k] + size + 1

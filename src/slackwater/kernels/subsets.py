@@ -1,4 +1,4 @@
-"""Tables over all subsets of the items of one query; item i of a subset is bit i of its number.
+"""Subset tables: values for all subsets of the items of one query; item i of a subset is bit i of its number.
 
 `quadratic` gives Σ_{i,j∈S} M_ij for every S: the pair sums of a cost model. `least_total` gives for every S the
 least Σ_{i∈S} F_di over the rows d that have all of S, and which row that is: an item that a row does not have is

@@ -1,4 +1,4 @@
-"""Two tallies in order of key put together in one pass.
+"""Tally merge: two tallies in order of key added in one pass.
 
 `add_tallies` is compiled, `add_tallies_plainly` is its twin over dictionaries.
 """

@@ -1,4 +1,4 @@
-"""States of change on a grid whose spacing is a power of three, and the transitions between them.
+"""Ternary grid: quantised changes whose spacing is a power of three, and the transitions between these states.
 
 Mathematics
     At level L the spacing is 3^L and the state of a change c is the nearest whole number to c/3^L. Going to level L+1
@@ -64,7 +64,7 @@ def coarser(state: int, steps: int) -> int:
 
 @compiled
 def state_at(change: float, level: int) -> int:
-    """The state of a change at a level, which must not be below what `level_for` says for it."""
+    """The state of a change at a level, which must not be below `level_for` of it."""
     if change == 0.0:
         return 0
     # Away from the edge between two states there is no doubt; near it, the careful way decides.

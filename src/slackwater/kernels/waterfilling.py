@@ -1,4 +1,4 @@
-"""Sharing out one bound: minimise Σ a_k/C_k^p with Σ C_k = C and C_k ≥ X_k, exactly.
+"""Water-filling: one bound shared out exactly, min Σ a_k/C_k^p with Σ C_k = C and C_k ≥ X_k.
 
 Mathematics
     With b_k = a_k^(1/(p+1)), the conditions of Karush, Kuhn and Tucker say C_k = max(X_k, μ·b_k) for one water level
