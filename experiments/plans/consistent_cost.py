@@ -1,4 +1,4 @@
-"""The paper's model made consistent: sumdiff and bound both normalised, so that cost = raw·norm/C².
+"""Consistent cost model: sumdiff and bound both normalised, so that cost = raw·norm/C².
 
 R = raw/norm is the sumdiff of a query per unit of norm, C/norm its bound per unit, and messages go with R/(C/norm)².
 Weights that are all doubled together with the bound then cost the same.

@@ -1,4 +1,4 @@
-"""Models fitted to messages that were counted: the factor of any model, and the exponent of the scale-free one.
+"""Cost calibration: models fitted to counted messages, the factor of any model and the exponent of the scale-free one.
 
 Errors are relative ones, so everything is done in logarithms. Of sums that sent nothing nothing is learnt.
 """
@@ -51,7 +51,7 @@ def fit_scale_free(counted: MeasuredSums) -> ScaleFreeCost:
 
 
 def predicted(model: CostModel, counted: MeasuredSums) -> Floats:
-    """What a model expects of the same sums."""
+    """Messages an hour that a model predicts for the same sums."""
     expected: Floats = model.factor * model.amounts(counted.raw, counted.norm) / counted.within**model.exponent
     return expected
 

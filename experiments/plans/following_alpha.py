@@ -1,4 +1,4 @@
-"""An α that follows a target: the share of queries for which a plan was found.
+"""Feedback control of α, the weight of floors, towards a target share of queries with a plan.
 
 A plan that was not found raises α, one that was found lowers it, by steps such that α stays where it is when the
 share is the target: log α grows by step·(target − found). A larger α costs messages, so more than the target is not
@@ -13,7 +13,7 @@ from slackwater.core.errors import PlanningError
 
 @dataclass(frozen=True, slots=True)
 class FollowingAlpha:
-    """The α of now; `after` gives the next.
+    """The current α; `after` gives the next.
 
     >>> following = FollowingAlpha(target=0.95)
     >>> following.after(found=False).alpha > following.alpha > following.after(found=True).alpha
@@ -30,6 +30,6 @@ class FollowingAlpha:
             raise PlanningError("a target share lies between 0 and 1, α and its step above 0")
 
     def after(self, *, found: bool) -> "FollowingAlpha":
-        """What α is after one more query."""
+        """Return the α after one more query."""
         alpha = self.alpha * math.exp(self.step * (self.target - found))
         return replace(self, alpha=min(max(alpha, 1.0 / self.most), self.most))

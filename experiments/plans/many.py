@@ -1,4 +1,4 @@
-"""Many queries at once: each planned by itself, and the parts that several of them could share.
+"""Multi-query planning: each query planned by itself, and the parts that several plans can share.
 
 Two parts are *alike* when one aggregator serves the same items in the same proportions. It then needs to follow one
 sum only, within the tightest bound that any of them has for it; every client multiplies by its own scale.

@@ -1,4 +1,4 @@
-"""Two that know the truth at every tick, as yardsticks: what pushing would have needed.
+"""Clairvoyant baselines: two pushers that know the truth at every tick.
 
 *Push what changed*, the paper's ideal: when a query is violated, every item of it that has changed is pushed, one
 message each; queries that come later in the tick have them for nothing. *Push the best*, the stronger one: while some

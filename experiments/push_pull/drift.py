@@ -1,6 +1,6 @@
-"""Events in the order in which they came, what is pushed meanwhile, and what a trigger is.
+"""Drifting workload: an ordered stream of events, the pushed ranges, and the protocol of relabelling triggers.
 
-One number attribute; ranges are closed. The rooms below say when labels are to be made anew (`dynnaive`, `dynprop`,
+One number attribute; ranges are closed. The triggers decide when labels are made anew (`dynnaive`, `dynprop`,
 `density`, `periodic`) and over what (`windowed`).
 
 Contract
@@ -61,7 +61,7 @@ class Events:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cover:
-    """What is pushed: disjoint closed ranges in order."""
+    """The pushed ranges: disjoint, closed and in order."""
 
     low: Floats
     high: Floats
@@ -100,8 +100,8 @@ class Cover:
 
 
 class Trigger(Protocol):
-    """Says when labels are to be made anew."""
+    """Decides when labels are made anew."""
 
     def fires(self, labelled: Events, since: Events, cover: Cover) -> bool:
-        """Whether the labels, made on the first, are no longer good for the second."""
+        """True when labels made on the first events are due to be made anew on the second."""
         ...

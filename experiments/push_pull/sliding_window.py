@@ -1,4 +1,4 @@
-"""Labels made anew over the last L events, exactly, when a trigger fires; what the change ships is counted.
+"""Sliding-window relabelling: exact labels over the last L events when a trigger fires, shipped rows counted.
 
 Design
     Making labels (`best_cover`): the exact labelling of the window; what is pushed are the queries it answers at home,
@@ -28,7 +28,7 @@ from slackwater.planning.push_pull.exact import exact
 
 @dataclass(frozen=True, slots=True)
 class StretchCost:
-    """What a stretch of events has cost: the events themselves, and what was shipped when labels changed."""
+    """Cost of a stretch of events: the events themselves, and the rows shipped when labels changed."""
 
     events: float
     fill: float
@@ -38,7 +38,7 @@ class StretchCost:
 def best_cover(
     window: Events, missed: Floats | None = None, fee: float = 0.0, old: int = 0, pushed: Cover | None = None
 ) -> Cover:
-    """What to push, had these events been known and did each missed value cost a fee.
+    """Choose the ranges to push for these events, with a fee for each missed value.
 
     Of the first `old` events what `pushed` has already settled is left out.
     """

@@ -1,4 +1,4 @@
-"""DENSITY: label anew when an event costs more than α times what it cost when the labels were made."""
+"""DENSITY trigger: relabel when an event costs more than α times its cost when the labels were made."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ class Density:
     alpha: float = 2.0
 
     def fires(self, labelled: Events, since: Events, cover: Cover) -> bool:
-        """Whether the labels are no longer good."""
+        """True when the labels are due to be made anew."""
         if not len(since):
             return False
         was = float(cover.paid(labelled).mean()) if len(labelled) else 0.0

@@ -1,4 +1,4 @@
-"""DYNNAIVE: label anew when a share β of the regions has gone bad; a query counts in full at each region it touches."""
+"""DYNNAIVE trigger: relabel when a share β of the regions is mislabelled; a query counts fully at each region."""
 
 from dataclasses import dataclass
 
@@ -14,5 +14,5 @@ class DynNaive:
     beta: float = 0.25
 
     def fires(self, labelled: Events, since: Events, cover: Cover) -> bool:
-        """Whether the labels are no longer good."""
+        """True when the labels are due to be made anew."""
         return len(since) > 0 and bad_share(labelled, since, cover, self.alpha, shared=False) >= self.beta

@@ -1,4 +1,4 @@
-"""DYNPROP: as DYNNAIVE, with a query's weight shared equally among the regions it touches."""
+"""DYNPROP trigger: as DYNNAIVE, with a query's weight split equally among the regions it touches."""
 
 from dataclasses import dataclass
 
@@ -14,5 +14,5 @@ class DynProp:
     beta: float = 0.25
 
     def fires(self, labelled: Events, since: Events, cover: Cover) -> bool:
-        """Whether the labels are no longer good."""
+        """True when the labels are due to be made anew."""
         return len(since) > 0 and bad_share(labelled, since, cover, self.alpha, shared=True) >= self.beta

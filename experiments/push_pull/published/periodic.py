@@ -1,4 +1,4 @@
-"""Label anew after so many events, whatever they were: the plain rival of the triggers."""
+"""PERIODIC trigger: relabel after a fixed number of events, the plain baseline."""
 
 from dataclasses import dataclass
 
@@ -12,5 +12,5 @@ class Periodic:
     period: int
 
     def fires(self, labelled: Events, since: Events, cover: Cover) -> bool:
-        """Whether it is time."""
+        """True once the period is over."""
         return 0 < self.period <= len(since)

@@ -1,11 +1,11 @@
-"""The base ratio of every region: how far it is on the right side of its label.
+"""Base ratio of each region: the margin by which its label is right.
 
 The regions are the pieces between the ends of the queries on which the labels were made. The ratio of a PUSH region is
 the weight of its queries over that of its updates, of a PULL region the inverse. A region has gone bad when its ratio
 since is at most α times what it was.
 
 A weight of nothing below the line counts as half an event: a ratio that was infinite would call any region bad after
-one event on the other side. A region in which nothing happened since says nothing.
+one event on the other side. A region without events since then is left out.
 """
 
 import numpy as np

@@ -1,10 +1,10 @@
 """Optimal set partition: the cheapest cut of a set into parts that share one bound, by DP and branch and bound.
 
 A set of n items is a number of n bits. Part S has a root b_S = a_S^(1/(p+1)) and a floor X_S, infinite where no
-aggregator has all of S. Of its bound C_S ≥ X_S a part may have Y_S ≤ X_S *spent* before anything is left to count with: it
-costs a/e^p with e = C_S − Y_S, and no more than M_S. Wanted is the partition with the least cost when the bound C = 1 is
-shared out as well as it can be (`waterfilling.share_out`). Plans in which aggregators know the truth have Y = 0 and
-infinite M.
+aggregator has all of S. Of its bound C_S ≥ X_S a part may have Y_S ≤ X_S *spent* before anything is left to count with:
+it costs a/e^p with e = C_S − Y_S, and no more than M_S. Wanted is the partition with the least cost when the bound C =
+1 is shared out as well as it can be (`waterfilling.share_out`). Plans in which aggregators know the truth have Y = 0
+and infinite M.
 
 Mathematics
     *No floor binds.* Water-filling then costs (Σ b)^(p+1)/C^p, so the partition with the least Σ b is best, and

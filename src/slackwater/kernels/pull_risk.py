@@ -1,7 +1,7 @@
 """Violation risk: the probability that a weighted sum leaves its bound, and the effect of a pull on it.
 
-The plain twins are `planning.pulling.risk`, `kinship` and the views of `planning.pulling.uncertainty`; the mathematics
-stand there.
+The plain twins are `planning.pulling.risk`, `common_factor` and the views of `planning.pulling.uncertainty`; the
+mathematics stand there.
 """
 
 import math

@@ -1,1 +1,1 @@
-"""Who sends what, and when: pure functions and policies, without I/O and without a clock of their own."""
+"""Planning policies: pure functions that decide placement, pull times and labels, without I/O and without a clock."""

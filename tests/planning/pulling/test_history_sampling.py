@@ -87,10 +87,10 @@ def test_statistics_speak_where_pulls_say_too_little() -> None:
     assert "a was pulled 19 times over 360 ticks and 1 more like it; 20 times over 120" in str(unknown([few, short]))
     enough = ItemHistory("c", pulls(1, 0, 60), WALK)
     assert unknown([enough]) is None
-    assert enough.told
+    assert enough.has_pulls
     drawn = ItemHistory("c", enough.pulls, WALK, Motion(0.85, 1.0, 500.0, 0.0))
     assert enough.span < BETTER_TICKS
-    assert not drawn.told, "the statistics know more"
+    assert not drawn.has_pulls, "the statistics know more"
     past = past_of([enough, drawn], np.random.default_rng(0))
     assert past.pulled == 1
     assert past.trace[:, 1].mean() == pytest.approx(500.0, abs=1.0)

@@ -165,7 +165,7 @@ class PulledState:
         if not isinstance(self.scheduler, Uncertainty):
             return None
         held = {item for items in self._queries.values() for item in items}
-        told = {item for item in held if item in self._habits or self._memory(item).told}
+        told = {item for item in held if item in self._habits or self._memory(item).has_pulls}
         standing = {number: self.scheduler.queries[str(number)] for number in self._queries}
         ready = {number: made for number, made in standing.items() if made.linear and told.issuperset(made.items)}
         return self._trial(ready) if ready else None

@@ -1,4 +1,4 @@
-"""Cutting bounded sums over a network of aggregators, for the fewest messages. Needs the `node` extra."""
+"""Query partitioning over aggregators: bounded sums cut for the fewest messages. Needs the `node` extra."""
 
 from slackwater.planning.aggregation.base import CostModel, Dynamics, NetworkPlan, Offer, Part, SumQuery, messages
 from slackwater.planning.aggregation.exact import Exact

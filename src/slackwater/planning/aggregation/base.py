@@ -1,4 +1,4 @@
-"""What a plan over a network of aggregators is: a weighted sum cut into parts, each kept by one aggregator.
+"""Network plan: a weighted sum cut into parts, each kept by one aggregator; values and the contract of planners.
 
 Aggregators *offer* items: aggregator D serves item s within c of the truth, or looser. A query is Σ wᵢ·sᵢ within C. A
 plan cuts the query's items into parts, gives each part to one aggregator that offers all its items, and each part a
@@ -7,14 +7,14 @@ bound C_k of its own; the aggregator sends a part's value when it has left C_k, 
 Contract of a planner
     1. Every item of the query is in exactly one part, with the weight that it has in the query.
     2. The aggregator of a part offers all its items.
-    3. C_k ≥ X_k = Σ |wᵢ|·cᵢ over the items of the part: nobody promises what it does not have.
+    3. C_k ≥ X_k = Σ |wᵢ|·cᵢ over the items of the part: no aggregator promises more precision than it has.
     4. Σ C_k ≤ C, but for rounding. So the sum that the client shows is within C.
-    5. Where a planner finds no such plan it raises `Infeasible`. The error says the tightest bound for which there is
-       a plan at all, which only the exact planner is sure to find.
+    5. Where a planner finds no such plan it raises `Infeasible`. The error gives the tightest bound that has a plan
+       at all, which only the exact planner is sure to find.
     6. The same problem gives the same plan. A planner that draws lots draws them from a generator it was given.
 
-Among such plans, the fewer messages to the client the better. How many a part costs is what a cost model says: a
-model puts an amount a over a power of the bound, factor·a/C^p, and sees of a part only raw and norm,
+Among such plans, the fewer messages to the client the better. A cost model predicts how many a part costs: it
+puts an amount a over a power of the bound, factor·a/C^p, and sees of a part only raw and norm,
     raw² = Σ wᵢ²Rᵢ² + 2·Σ_{i<j} ρᵢⱼ·wᵢwⱼRᵢRⱼ        norm² = Σ wᵢ² + 2·Σ_{i<j} ρᵢⱼ·wᵢwⱼ
 where R is an item's sumdiff in an hour and ρ the cosine similarity of the changes of two.
 """
@@ -138,7 +138,7 @@ class CostModel(Protocol):
         ...
 
     def gain_amounts(self, raw: Floats, norm: Floats) -> Floats:
-        """The amounts that max-gain has in its term of satisfiability."""
+        """Amounts in max-gain's term of satisfiability."""
         ...
 
 
@@ -157,7 +157,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class NetworkPlan:
-    """The parts of a query; whoever made them is named."""
+    """The parts of a query, with the name of the planner that made them."""
 
     planner: str
     query: SumQuery

@@ -1,4 +1,4 @@
-"""How items move, from what was learnt of them or from a trace in memory."""
+"""Item dynamics, from learnt statistics or from a trace in memory."""
 
 from slackwater.core.errors import PlanningError
 from slackwater.planning.aggregation.base import Dynamics

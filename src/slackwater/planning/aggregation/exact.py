@@ -1,9 +1,9 @@
-"""The plan with the fewest messages expected, proven: no other partition, aggregator or sharing out costs less.
+"""Exact planner: the plan with the fewest expected messages; no other partition, aggregator or split costs less.
 
 For a given part only the aggregator with the least X matters, because a part's amount does not depend on who serves it.
 (Where floors take from the bound that is a choice: a part is given to the aggregator that holds it most closely.)
-What is left is to find the partition; how stands in `kernels.partitions`. Exact means exact in the model: what a
-model says wrongly of the data the plan cannot know.
+What is left is to find the partition; how stands in `kernels.partitions`. Exact means exact in the model: the
+plan inherits the model's errors about the data.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Exact:
         return self.searched(problem)[0]
 
     def searched(self, problem: Problem) -> tuple[NetworkPlan, int]:
-        """The plan, and how many branches had to be looked at: 0 where a lower bound was met without."""
+        """Return the plan and the number of branches searched: 0 where a lower bound was met without a search."""
         problem.check_offered()
         tables = problem.tables
         scale, power = float(tables.roots.max()), problem.model.exponent

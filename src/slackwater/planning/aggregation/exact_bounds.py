@@ -1,4 +1,4 @@
-"""Bounds that can be granted to the last bit: no rounding may let a sum pass its bound, or an aggregator refuse a part.
+"""Exact bound rounding: no rounding lets a sum pass its bound, or an aggregator refuse a part.
 
 Planners work with floating-point numbers, and their bounds add up "but for rounding". A live plan is a promise, and
 aggregators know their floors as exact fractions. So the bounds of a plan are made exact once, at the end: none below

@@ -1,4 +1,4 @@
-"""The look at every partition: the slow twin of `exact`, which tests hold it against. For 8 items 4140 partitions."""
+"""Exhaustive planner: a look at every partition, the test oracle of `exact`. 8 items have 4140 partitions."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

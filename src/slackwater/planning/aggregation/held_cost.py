@@ -1,4 +1,4 @@
-"""What a part costs at an aggregator that itself knows its items only within bounds.
+"""Cost of a part at an aggregator that itself holds its items only within bounds.
 
 Mathematics
     A cost model puts an amount over the bound C of a part, as if the aggregator knew the truth (`base`). It knows held

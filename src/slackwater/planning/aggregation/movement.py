@@ -1,8 +1,8 @@
-"""What is believed of how the items of a column move, and how what was counted corrects it.
+"""Online dynamics estimate: item movement of a column, corrected by counted messages.
 
-To begin with it is what was learnt of the column, or, of items of which nothing was, that all move alike and have
-nothing to do with each other. When a part sends r times the messages that the model says, its items are taken to move
-r^(1/p) times as much: then the model says what was counted. Everybody who plans over these items has the benefit.
+The estimate begins with the learnt statistics of the column. Items without any are taken to move alike and
+independently. When a part sends r times the messages that the model predicts, its items are taken to move r^(1/p) times
+as much, so that the prediction meets the count. Every later plan over these items uses the correction.
 """
 
 import math
@@ -17,11 +17,11 @@ from slackwater.planning.aggregation.scale_free_cost import ScaleFreeCost
 Column: TypeAlias = tuple[str, str]
 """A table and a column of it."""
 LEAST, MOST = 1e-3, 1e3
-"""One count corrects a belief by no more than this."""
+"""One count corrects an estimate by no more than this factor."""
 
 
 class MovementModel:
-    """By table and column; `model` says what movement costs."""
+    """Estimates by table and column; `model` turns movement into messages."""
 
     def __init__(self, learnt: Mapping[Column, Dynamics] | None = None, model: CostModel | None = None) -> None:
         self.model: CostModel = model or ScaleFreeCost()
@@ -29,7 +29,7 @@ class MovementModel:
         self._factors: dict[tuple[Column, str], float] = {}
 
     def dynamics(self, column: Column, items: Sequence[str]) -> Dynamics:
-        """How some items move, as far as is known.
+        """Return the estimated dynamics of some items.
 
         >>> beliefs = MovementModel()
         >>> beliefs.correct(("quotes", "price"), ["IBM"], counted=8.0, predicted=2.0)
@@ -51,8 +51,10 @@ class MovementModel:
         return Dynamics(tuple(items), sumdiff * factors, similarity)
 
     def correct(self, column: Column, items: Iterable[str], counted: float, predicted: float) -> None:
-        """A part of these items has sent so many messages, where the model said so many; nothing is learnt of a part
-        that is exact, of which the model says that they are without end."""
+        """Correct the items of a part by its counted messages against the predicted ones.
+
+        An exact part teaches nothing: the model predicts messages without end for it.
+        """
         if not math.isfinite(predicted):
             return
         ratio = min(max(counted / predicted if predicted > 0 else MOST, LEAST), MOST)

@@ -1,4 +1,4 @@
-"""One query before one network: what every planner asks about the parts that could be.
+"""Planning problem: one query over one network, with the amounts and floors of its possible parts.
 
 A part is a set of the query's items, written as a number whose bit i is item i. Amounts come one at a time for
 queries of any size, and as tables over all subsets for queries of up to `MOST_ITEMS` items.
@@ -125,7 +125,7 @@ class Problem:
 
     @cached_property
     def tables(self) -> SubsetTables:
-        """What is known of every subset."""
+        """The tables over all subsets of the items."""
         raw, norm = self._all_sizes
         floors, holders = np.empty(self.whole + 1), np.empty(self.whole + 1, np.int64)
         least_total(self.floors, floors, holders)
@@ -140,7 +140,7 @@ class Problem:
 
     @cached_property
     def amounts(self) -> Floats:
-        """What the model puts over the bound of each item alone."""
+        """Amount of the cost model for each item alone."""
         return np.array([self.amount(1 << place) for place in range(len(self.query.items))])
 
     @property
@@ -152,7 +152,7 @@ class Problem:
         return [place for place in range(len(self.query.items)) if part >> place & 1]
 
     def amount(self, part: int) -> float:
-        """What the model puts over the bound of a part."""
+        """Amount of the cost model for a part."""
         return float(self.model.amounts(*self.sizes(part))[0])
 
     def root(self, part: int) -> float:
@@ -176,7 +176,7 @@ class Problem:
         return float(self.floors.min(axis=0).sum()) if self.offers else np.inf
 
     def check_offered(self) -> None:
-        """Refuse items that nobody has."""
+        """Refuse items that no aggregator offers."""
         nowhere = np.flatnonzero(~(self.floors < np.inf).any(axis=0))
         missing = [self.query.items[place] for place in nowhere]
         if missing:
@@ -197,7 +197,7 @@ class Problem:
         return self.plan(planner, chosen, shares.tolist())
 
     def taken(self, offer: int, part: int) -> tuple[float, float]:
-        """What is spent of the bound of a part at an offer, and the most it costs, but for the factor."""
+        """Bound that a part spends on held errors at an offer, and the part's highest cost without the factor."""
         if not self.floors_take:
             return 0.0, np.inf
         members = self.members(part)
@@ -254,7 +254,7 @@ class Planner(Protocol):
 
     @property
     def name(self) -> str:
-        """What the planner is called in tables and plans."""
+        """Name of the planner in tables and plans."""
         ...
 
     def __call__(self, problem: Problem) -> NetworkPlan:

@@ -1,4 +1,4 @@
-"""The model we default to: messages = κ·(raw/C)^p, which depends on no unit; κ and p are fitted to the data.
+"""Scale-free cost model, the default: messages = κ·(raw/C)^p, independent of units; κ and p are fitted to the data.
 
 raw/C is how many bounds the sum would cross in an hour if it moved in one direction all the time. A straight course has
 p = 1, a random walk p = 2, whatever reverts to a mean lies elsewhere.

@@ -1,4 +1,4 @@
-"""Between standing queries and planned sums: an aggregate as a `SumQuery`.
+"""Conversion of a standing aggregate into a `SumQuery`.
 
 A weighted SUM, or an AVG over listed items, is a sum of items with weights. An item is named by the key of its row.
 """

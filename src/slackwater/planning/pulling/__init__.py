@@ -1,4 +1,4 @@
-"""Pulling just enough: bounded aggregates over sources that only answer requests. Needs the `node` extra."""
+"""Pull scheduling: bounded aggregates over sources that only answer requests. Needs the `node` extra."""
 
 from slackwater.planning.pulling.base import LONGEST, PullQuery, Scheduler, split_between
 from slackwater.planning.pulling.published.data_incoherency import data_incoherency

@@ -1,4 +1,4 @@
-"""What a pull scheduler is: told queries and values, asked what to pull now and when to ask again.
+"""Pull scheduler protocol: queries and values go in, items to pull and the next wake-up tick come out.
 
 A *query* is a bounded aggregate over items that live on sources which only answer requests. The aggregator holds the
 value that each item had when it was last pulled; what the query shows is computed from these. The query's *error* is
@@ -8,16 +8,16 @@ share `fidelity` of the ticks, with as little cost of pulling as possible.
 Contract
     1. Time is a whole number of ticks, given by the caller, and never goes back. A scheduler has no clock, does no
        I/O and draws no random numbers but from a generator that it was given.
-    2. `due(now)` says which items to pull at tick `now`, each at most once in an answer. An item that was named is *in
-       flight* and is not named again until `pulled` or `failed` tells what became of it. `due` may be called
-       again within a tick, after the answers have come: it then says what is still wanted, and in the end nothing.
-    3. `pulled(now, item, value)` may also be called for an item nobody asked for: a value that came by itself is
+    2. `due(now)` names the items to pull at tick `now`, each at most once in an answer. An item that was named is *in
+       flight* and is not named again until `pulled` or `failed` reports its outcome. `due` may be called
+       again within a tick, after the answers have come: it then names what is still wanted, and in the end nothing.
+    3. `pulled(now, item, value)` may also be called for an item that was not named: an unrequested value is
        knowledge like any other. Values are finite numbers.
     4. Every item that some query holds is named at least once in `longest` ticks (TTRmax), and at once when it has
        never been pulled. Items that no query holds are never named.
     5. `wake(now)` is a tick after `now` before which `due` would name nothing, whatever happens, unless a value or a
        query arrives. Being asked earlier or at every tick changes no decision.
-    6. `failed(now, item)` says that a pull came to nothing. The item is *missing* until it is pulled again: it is not
+    6. `failed(now, item)` reports a pull without a value. The item is *missing* until it is pulled again: it is not
        named before the caller brings it back with `pulled` or `retry`, and queries that hold it are suspended: they
        ask for no pulls and count neither as kept nor as broken.
     7. `snapshot()` is everything a scheduler knows, as bytes; a scheduler made with the same queries and costs that

@@ -1,8 +1,8 @@
-"""What items have in common: shares that rise with the market, rooms that warm up together.
+"""One-factor correlation model: items that move together, as shares do with their market.
 
 Item i has a loading βᵢ on one movement that all share, so that surprises of i and j over the same time are correlated
 by βᵢ·βⱼ. A sum of related items moves more than its items taken apart, and a difference less: without this the risk of
-a portfolio is told far too small.
+a portfolio is estimated far too small.
 
 *Now.* Of two items pulled aᵢ ≤ aⱼ ticks ago only the last aᵢ ticks are unknown in both. For walks the covariance is
 βᵢβⱼ·σᵢσⱼ·√(aᵢ/aⱼ), with σ the deviation of each since its own pull; the same is taken for other models.

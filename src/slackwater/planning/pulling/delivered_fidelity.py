@@ -1,7 +1,7 @@
-"""What fidelity was delivered, judged from pulled values alone.
+"""Delivered fidelity, estimated by interpolation between pulled values.
 
-Between two pulls of an item its value is taken to lie on the line between them. So the error of a query at a tick can
-be told once all its items have been pulled again, which is after at most `longest` ticks: a tick is judged when it is
+Between two pulls of an item its value is taken to lie on the line between them. So the error of a query at a tick is
+known once all its items have been pulled again, which is after at most `longest` ticks: a tick is judged when it is
 `longest` + 1 ticks past. Ticks at which something was not known (before the first pull, a source that was away) count
 neither as kept nor as broken.
 """

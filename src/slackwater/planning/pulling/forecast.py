@@ -1,4 +1,4 @@
-"""How many pulls a query will need, before it runs.
+"""Pull-rate forecast: a power law for the pulls that a query needs, before it runs.
 
 A weighted sum of items whose changes have deviation σᵢ a tick, pulled so that its variance stays below what B and f
 allow, is best served when item i is pulled at a rate in proportion to |wᵢ|·σᵢ; its pulls a tick are then c·(Σ|wᵢ|·σᵢ
@@ -49,7 +49,7 @@ class Forecast:
         mean_x = sum(x for x, _ in points) / len(points)
         mean_y = sum(y for _, y in points) / len(points)
         spread = sum((x - mean_x) ** 2 for x, _ in points)
-        # Strengths that are all alike cannot tell an exponent; a random walk's is taken.
+        # Strengths that are all alike do not determine an exponent; a random walk's is taken.
         exponent = sum((x - mean_x) * (y - mean_y) for x, y in points) / spread if spread > 1e-9 else 2.0
         return cls(math.exp(mean_y - exponent * mean_x), exponent, longest)
 

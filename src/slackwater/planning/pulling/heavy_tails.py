@@ -1,7 +1,7 @@
-"""How wild surprises are: a normal error now and then three times as large.
+"""Heavy-tailed errors: a mixture of a normal law and one three times as wide.
 
-Real changes have heavier tails than a normal law: most are small, a few are far larger than their variance tells. At a
-fidelity of 99 % it is those few that count. So an error is taken to be normal with one deviation most of the time and
+Real changes have heavier tails than a normal law: most are small, a few are far larger than their variance suggests. At
+a fidelity of 99 % it is those few that count. So an error is taken to be normal with one deviation most of the time and
 with `ROUGHER` times that a share ε of the time, the variance of both together being the one that is known. ε is learnt
 from what pulls find, one step of expectation and maximisation each.
 """
@@ -13,7 +13,7 @@ from slackwater.kernels.pull_uncertainty import FIRST_WILD, LEAST_WILD, MOST_WIL
 
 
 class Tails:
-    """The share of wild surprises.
+    """Running estimate of ε, the share of wild errors.
 
     >>> tails = Tails()
     >>> for _ in range(200):
@@ -28,7 +28,7 @@ class Tails:
         self.wild = FIRST_WILD
 
     def learn(self, surprise: float) -> None:
-        """A pull has found so many deviations."""
+        """Take an error found by a pull, in deviations."""
         calm = 0.5 * surprise * surprise * (1.0 + (ROUGHER * ROUGHER - 1.0) * self.wild)
         ease = (1.0 - self.wild) * math.exp(-calm)
         rough = self.wild / ROUGHER * math.exp(-calm / (ROUGHER * ROUGHER))

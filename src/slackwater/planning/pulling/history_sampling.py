@@ -1,9 +1,9 @@
-"""The recent past of some items as it may have been, tick by tick, to try a query on before it runs.
+"""Conditional simulation: tick-by-tick draws of items' recent past, to try a query on before it runs.
 
 What was pulled is known at the pulls and not between them; between two pulls a draw of the bridge that the item's model
 gives (`kernels.bridge_sampling`) stands in. Straight lines would be too quiet. An item that was pulled too little is
-imagined from its statistics: a draw of the process that suits them best. Where there are none either, nothing can be
-said, and that is said.
+imagined from its statistics: a draw of the process that suits them best. Without statistics
+either there is no forecast, and `unknown` gives the reason.
 
 The scheduler that is tried has to learn, and to find its prices, before it counts. So the past is run through several
 times, the shorter the more often: forwards and backwards in turn, each time with another draw; where there is a
@@ -27,7 +27,7 @@ Floats = npt.NDArray[np.float64]
 
 ENOUGH_PULLS, ENOUGH_TICKS = 20, 120
 BETTER_TICKS = 600
-"""Pulls over fewer ticks than these say less than statistics."""
+"""Pulls over fewer ticks than these are worth less than statistics."""
 MOST_TICKS, MOST_VALUES = 1_200, 24_000
 """So many ticks of one item, and so many of all together, if that leaves enough."""
 
@@ -69,8 +69,8 @@ class ItemHistory:
     habit: Motion | None = None
 
     @property
-    def told(self) -> bool:
-        """Whether the pulls are enough, and say more than the statistics."""
+    def has_pulls(self) -> bool:
+        """True when the pulls suffice and are worth more than the statistics."""
         ticks = ENOUGH_TICKS if self.habit is None else BETTER_TICKS
         return self.learnt is not None and len(self.pulls) >= ENOUGH_PULLS and self.span >= ticks
 
@@ -98,8 +98,8 @@ class Past:
 
 
 def unknown(memories: Sequence[ItemHistory]) -> str | None:
-    """Why nothing can be said yet; None where it can."""
-    wanting = [each for each in memories if not each.told and each.habit is None]
+    """Reason why there is no past to sample yet; None where there is one."""
+    wanting = [each for each in memories if not each.has_pulls and each.habit is None]
     if not wanting:
         return None
     one = wanting[0]
@@ -112,30 +112,30 @@ def unknown(memories: Sequence[ItemHistory]) -> str | None:
 
 def past_of(memories: Sequence[ItemHistory], random: np.random.Generator) -> Past:
     """Make a past of items that enough is known of."""
-    told = [each for each in memories if each.told]
+    pulled = [each for each in memories if each.has_pulls]
     longest = max(min(MOST_TICKS, MOST_VALUES // len(memories)), ENOUGH_TICKS)
     length = longest
     # Columns of items that share enough ticks end together; else each ends with its own last pull.
-    ends = {each.name: each.pulls[-1][0] for each in told}
-    if told:
+    ends = {each.name: each.pulls[-1][0] for each in pulled}
+    if pulled:
         end = min(ends.values())
-        shared = end - max(each.pulls[0][0] for each in told)
+        shared = end - max(each.pulls[0][0] for each in pulled)
         if shared >= ENOUGH_TICKS:
             length, ends = min(length, shared), dict.fromkeys(ends, end)
         else:
-            length = min(length, *(each.span for each in told))
+            length = min(length, (each.span for each in pulled))
     half = max(longest // length, 1)
     common = random.standard_normal(2 * half * length + 1)
     columns = []
     for each in memories:
-        motion = each.learnt if each.told else each.habit
+        motion = each.learnt if each.has_pulls else each.habit
         assert motion is not None
-        if each.told:
+        if each.has_pulls:
             draws = [_bridged(each, motion, ends[each.name], length, random) for _ in range(2 * half)]
             columns.append(_joined(draws, onwards=motion.slope != 0.0))
         else:
             columns.append(_drawn(motion, common, random))
-    return Past(np.ascontiguousarray(np.column_stack(columns)), half * length, length, len(told))
+    return Past(np.ascontiguousarray(np.column_stack(columns)), half * length, length, len(pulled))
 
 
 def _joined(draws: Sequence[Floats], *, onwards: bool) -> Floats:

@@ -1,11 +1,11 @@
-"""How far an item may have moved since its last pull: mean and variance, from a bank of small models.
+"""Item model: mean and variance of the change since the last pull, from a bank of autoregressive models.
 
 Model e says that an item stands at a distance from a line and comes back: after τ ticks a share φ^τ of the distance is
 left, and noise has added a variance of s²·Σ_{j<τ} φ^(2j). With φ = 1 that is a random walk, whose variance grows with
 τ; with φ = 0 it is noise around the line, in which a held value that happens to be typical stays good for long. The
 line is the mean of the pulled values, faded with a half-life; the second half of the models lets it have a slope.
-Nothing is said beforehand about which of them fits: each is scored by the likelihood of what pulls found, old
-findings fading, and they speak by their scores.
+None of them is preferred beforehand: each is scored by the likelihood of what pulls found, old
+findings fading, and they are weighted by their scores.
 
 s² follows the squares that a pull finds (divided by what one unit of s² would have given), so that a restless
 time is noticed after a few pulls.
@@ -51,10 +51,10 @@ class ItemModel:
         self.score = [0.0] * MODELS
         self.sums = [0.0] * 5
         self.surprise: float | None = None
-        """How many deviations the last pull was off what was expected; None while too little is known to say."""
+        """How many deviations the last pull was off what was expected; None while too little is known."""
 
     def curious(self, age: int) -> bool:
-        """Whether it is still being learnt and its time has come."""
+        """True when the item is still being learnt and its next learning pull is due."""
         return self.learnt < LEARNING_PULLS and age >= 2 ** ((self.learnt + self.number) % LEARNING_CYCLE)
 
     def change(self, now: int, clock: SharedClock) -> tuple[float, float]:
@@ -77,7 +77,7 @@ class ItemModel:
         return mean, max(square / total - mean * mean, 0.0) * clock.calibration(age)
 
     def learn(self, now: int, new: float, clock: SharedClock) -> list[tuple[int, float, float]]:
-        """Take a pulled value; what it says of the ticks since the last one: (tick, how far off, variance)."""
+        """Take a pulled value; return the bridge over the ticks since the last one: (tick, how far off, variance)."""
         past: list[tuple[int, float, float]] = []
         age = min(now - self.last, self.reach) if self.last >= 0 else 0
         if age > 0:

@@ -1,4 +1,4 @@
-"""How an item is used to move, by statistics that were learnt from its history: what a model can begin with.
+"""Item prior: an item's movement by statistics learnt from its history, from which a model begins.
 
 Statistics count updates, a scheduler counts ticks. An item that was updated every r ticks (on average; gaps apart)
 has pairs of lag k that lie k·r ticks apart. From the pairs comes, for a model that keeps a share φ of its distance
@@ -7,7 +7,7 @@ from a level m after a tick, the mean square that it would have missed at lag k,
     missed(φ, k) = E(x' − m − φ^(kr)·(x − m))²,
 
 its variance a tick s² = mean over k of missed(φ, k) / growth(φ, kr), with growth(φ, n) = Σ_{j<n} φ^(2j) continued to
-fractions, and the log likelihood of the pairs, which says how well the model would have done.
+fractions, and the log likelihood of the pairs, which scores the model.
 
 A slope is believed where the sum of all changes is more than `CLEARLY` times what changes of that size, taken
 at random, would add up to.
@@ -57,7 +57,7 @@ class LaggedPairs:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Habit:
-    """What statistics say of one item, in ticks."""
+    """Movement of one item by its statistics, in ticks."""
 
     interval: float
     """Ticks from an update to the next."""

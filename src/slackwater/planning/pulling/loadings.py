@@ -1,11 +1,11 @@
-"""Loadings on one common movement, from the similarities of all pairs: ρᵢⱼ ≈ βᵢ·βⱼ (see `kinship`).
+"""Factor loadings from the similarities of all pairs: ρᵢⱼ ≈ βᵢ·βⱼ (see `common_factor`).
 
 Least squares over the pairs, without the diagonal, one loading after the other for given others:
 
     βᵢ = Σ_{j≠i} ρᵢⱼβⱼ / Σ_{j≠i} βⱼ²
 
-halfway at a time, from the strongest direction of ρ on. Items that share nothing end near 0. Which way the common
-movement points is anybody's guess; most loadings are taken to be positive.
+halfway at a time, from the strongest direction of ρ on. Items that share nothing end near 0. The sign of the
+common movement is undetermined; most loadings are taken to be positive.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""What a tick outside its bound may cost a query: the price by which fidelity is kept.
+"""Lagrange multipliers: the price of a violated tick for each query, adjusted until its fidelity is met.
 
 Pulls cost something and ticks of violation cost λ; a scheduler that minimises the sum delivers some fidelity, and the
 higher λ the higher the fidelity. So the desired fidelity is met by finding λ. That is better than a limit on the risk
@@ -38,7 +38,7 @@ from slackwater.kernels.pull_uncertainty import (
 
 @dataclass(slots=True)
 class Account:
-    """What one query was delivered, as far as can be told."""
+    """Fidelity account of one query: ticks kept, ticks judged and the balance that sets its price."""
 
     fidelity: float
     kept: float = 0.0
@@ -66,13 +66,13 @@ class Account:
         self.debt, self.own = by / OWN_STEP, by
 
     def foresee(self, tick: int, chance: float) -> None:
-        """A tick has passed with this chance of being outside."""
+        """Record the violation chance of a tick that has passed."""
         slot = tick % len(self.soon)
         self.expected += chance - self.soon[slot]
         self.soon[slot] = chance
 
     def forget(self, tick: int) -> None:
-        """A tick is judged, or never can be."""
+        """Drop a tick that is judged, or never can be."""
         self.foresee(tick, self.allowed)
 
 
@@ -85,7 +85,7 @@ class Prices:
 
     def judge(self, tick: int, now: int, chances: list[tuple[Account, float]]) -> None:
         """Take the chances that queries were outside at a tick that is past; `now` has just begun."""
-        ratio, wanted, told = 0.0, 0.0, 0
+        ratio, wanted, judged = 0.0, 0.0, 0
         for account, chance in chances:
             account.kept += 1.0 - chance
             account.judged += 1.0
@@ -101,11 +101,11 @@ class Prices:
             account.forget(tick)
             owed = account.debt + max(account.expected, 0.0)
             account.own = min(max(OWN_STEP * owed, -OWN_REACH), OWN_REACH)
-            told += 1
-        if told:
+            judged += 1
+        if judged:
             self.settled += 1
-            self.recent += (ratio / told - self.recent) / min(float(self.settled), RECENT)
-            error = math.log((self.recent + EASE) / (wanted / told + EASE))
+            self.recent += (ratio / judged - self.recent) / min(float(self.settled), RECENT)
+            error = math.log((self.recent + EASE) / (wanted / judged + EASE))
             error = min(max(error, -LARGEST_ERROR), LARGEST_ERROR)
             self.common += error / (RISING_TIME if error > 0.0 else FALLING_TIME)
             self.common = min(max(self.common, LOWEST_COMMON), HIGHEST_COMMON)

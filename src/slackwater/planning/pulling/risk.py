@@ -1,7 +1,7 @@
-"""The chance that a query is outside its bound, from means and variances of its items' changes.
+"""Violation risk: the probability that a query is outside its bound, from means and variances of its items' changes.
 
-*Weighted sums.* Errors add up: mean Σ w·m, variance Σ w²·v and what items have in common (`kinship`), and the chance is
-that of an error beyond ±B which is normal, and now and then wild (`tails`).
+*Weighted sums.* Errors add up: mean Σ w·m, variance Σ w²·v and what items have in common (`common_factor`), and the
+chance is that of an error beyond ±B which is normal, and now and then wild (`heavy_tails`).
 
 *MIN and MAX*, by intervals. With the held minimum D, the true one is below D − B when some item is, and above D + B
 when all items are. So the chance is 1 − Π(1 − P(xᵢ < D − B)) + Π P(xᵢ > D + B). An item that is far above D needs a

@@ -1,4 +1,4 @@
-"""What every scheduler keeps: the held values, what is in flight, what is missing, and the queries."""
+"""Scheduler state shared by all schedulers: held values, pulls in flight, missing items and queries."""
 
 import json
 import math
@@ -14,7 +14,7 @@ NEVER = -1
 class Bookkeeping:
     """The parts of the contract that do not depend on how items are chosen.
 
-    Subclasses say in `_learn` what a value teaches, in `_known` and `_recall` what a snapshot holds beside the values.
+    Subclasses define in `_learn` the use of a value, in `_known` and `_recall` the snapshot's parts beside the values.
     """
 
     def __init__(self, items: int, costs: Sequence[float] | None = None, longest: int = LONGEST) -> None:
@@ -59,9 +59,9 @@ class Bookkeeping:
             self._holders[item].remove(name)
 
     def suspended(self) -> dict[str, tuple[int, ...]]:
-        """The queries nothing can be promised for, with the items they miss."""
-        told = {name: tuple(i for i in query.items if i in self.missing) for name, query in self.queries.items()}
-        return {name: items for name, items in told.items() if items}
+        """The suspended queries, each with its missing items."""
+        queries = {name: tuple(i for i in query.items if i in self.missing) for name, query in self.queries.items()}
+        return {name: items for name, items in queries.items() if items}
 
     def pulled(self, now: int, item: int, value: float) -> None:
         """Take the value that an item has at this tick."""

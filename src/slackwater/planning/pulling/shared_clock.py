@@ -1,4 +1,4 @@
-"""A clock that all items share: how fast things move now, compared with usual.
+"""Shared stochastic clock: the current pace of all items' movement, relative to the usual one.
 
 When one share jumps, others have probably moved too; at night all roads are quiet. So time is counted in units of
 movement: tick k counts pace(k), and a variance grows with the sum of the paces since the pull. Each pull is evidence

@@ -1,4 +1,4 @@
-"""Schedulers run over traces: pulls, fidelity delivered, error at the aggregator, with the truth known at every tick.
+"""Trace-driven simulation of schedulers: pulls, delivered fidelity and error against the truth at every tick.
 
 At each tick the truth moves, the scheduler is asked until it wants nothing more, and what is asked for is answered at
 once with the truth; then the error that is left is compared with the bound. That is the aggregator's error, as in
@@ -24,7 +24,7 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a run came to, from the tick `warm` on."""
+    """Result of a run, counted from the tick `warm` on."""
 
     pulls: Integers
     """By item."""
@@ -76,7 +76,7 @@ def run_uncertainty(
     longest: int = LONGEST,
     price: float | None = None,
 ) -> Outcome:
-    """What `drive` gives for `Uncertainty`, compiled."""
+    """As `drive` with `Uncertainty`, compiled."""
     flat = Flat.of(queries)
     pulls, broken, error, over_time, estimated = empty_outputs(trace, queries)
     given = np.ones(trace.shape[1]) if costs is None else np.array(costs, np.float64)

@@ -1,10 +1,10 @@
-"""How many pulls a query would need, at its own bound and fidelity and at neighbouring ones, tried on the past.
+"""Trial run: the pulls of a query at its own and at neighbouring bounds and fidelities, on a sampled past.
 
-The scheduler itself is run over a past of the query's items (`past`), once for each bound and fidelity. For each
-fidelity the law of `forecast` is fitted through the runs, which takes out some of their chance: what is told
-falls with the bound. Runs at the floor of TTRmax, or with every item at every tick, say nothing about the law; where
-fewer than two are left, a run speaks for itself. A higher fidelity never needs fewer pulls: where chance says so,
-neighbours are told their mean.
+The scheduler itself is run over a past of the query's items (`history_sampling`), once for each bound and fidelity. For
+each fidelity the law of `forecast` is fitted through the runs, which smooths out some of their randomness: the forecast
+falls with the bound. Runs at the floor of TTRmax, or with every item at every tick, carry no information about the law;
+where fewer than two are left, the forecast is the run itself. A higher fidelity never needs fewer pulls: where random
+runs violate that, neighbours get their mean.
 
 *The first price.* A tick outside the bound has a price that feedback finds in the course of time (`prices`). On a past
 it can be found before: by halving, so that the fidelity comes out that is desired. It is only ever raised: a bound that
@@ -58,11 +58,11 @@ def look_ahead(
     """Try a query, whose items are the columns of the past, alone."""
     within = query.bound.within
     count = len(query.items)
-    told = tuple(sorted({*fidelities, query.bound.fidelity}))
+    wanted = tuple(sorted({*fidelities, query.bound.fidelity}))
     bounds = tuple(sorted({within * factor for factor in factors} | {within}))
     deviations = np.sqrt(np.mean(np.diff(past.trace[past.warm :], axis=0) ** 2, axis=0)).tolist()
     rows: list[list[float]] = [[] for _ in bounds]
-    for fidelity in told:
+    for fidelity in wanted:
         asked = [replace(query, bound=Bound(bound, fidelity)) for bound in bounds]
         found = [pulls_a_tick([each], past, costs=costs, longest=longest)[0] for each in asked]
         inside = [
@@ -75,7 +75,7 @@ def look_ahead(
             found = [law.pulls(each, deviations) for each in asked]
         for row, pulls in zip(rows, found, strict=True):
             row.append(pulls)
-    return Outlook(bounds, told, tuple(tuple(rising(row)) for row in rows), count / longest, float(count))
+    return Outlook(bounds, wanted, tuple(tuple(rising(row)) for row in rows), count / longest, float(count))
 
 
 def rising(figures: Sequence[float]) -> list[float]:

@@ -1,8 +1,8 @@
-"""Our scheduler: pulls what lowers the risk of violation most for its cost.
+"""Uncertainty scheduler, the default: it pulls the items that lower the risk of violation most for their cost.
 
 For each item mean and variance of its change since the last pull (`item_model`, `shared_clock`) and what it has in
-common with others (`kinship`), for each query the chance that it is outside its bound (`risk`, `tails`), for each query
-a price λ of a tick outside (`prices`).
+common with others (`common_factor`), for each query the chance that it is outside its bound (`risk`, `heavy_tails`)
+and a price λ of a tick outside (`prices`).
 
 *Worth.* Pulling item i now would lower the cost of this tick by gᵢ = Σ_q λ_q·(chance − chance with i fresh). That is
 no reason yet to pull: a pull now is one that will have to be repeated so much earlier. Where a cost rate c(τ) grows
@@ -79,7 +79,7 @@ class Uncertainty(Bookkeeping):
         self._reprice()
 
     def delivered(self, name: str) -> float | None:
-        """The share of ticks within the bound, as far as can be told; None while nothing can be said."""
+        """The share of ticks within the bound, as far as ticks are judged; None while none is."""
         account = self.accounts[name]
         return account.kept / account.judged if account.judged else None
 
@@ -156,7 +156,7 @@ class Uncertainty(Bookkeeping):
     def _pass_tick(self) -> None:
         now = self.tick
         if now > 0 and self._looked < now - 1:
-            # Nobody asked in the last tick; what its pulls would have been worth is part of the next one's.
+            # `due` was not called in the last tick; the worth of its pulls is carried over to the next one.
             self.tick = now - 1
             self._look()
             self.tick = now
@@ -175,7 +175,7 @@ class Uncertainty(Bookkeeping):
         chances = []
         for name, query in self.queries.items():
             if not query.linear:
-                # A minimum that was cannot be told from bridges that each know only their own item.
+                # A past minimum does not follow from bridges that each know only their own item.
                 if name in self._chances:
                     chances.append((self.accounts[name], self._chances[name]))
                 continue

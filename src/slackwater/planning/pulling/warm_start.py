@@ -1,8 +1,8 @@
-"""Schedulers that begin with what statistics say of their items, instead of from nothing.
+"""Warm start: schedulers initialised from item statistics.
 
 *By uncertainty.* Each model of an item's bank gets its variance a tick and its score from the pairs of the statistics
-(`habits`), its line from mean and drift; what an item has in common with others comes from the similarities. Scores
-may differ by `STUBBORN` at most: pulls that say otherwise are believed after a while. An item that was updated about
+(`item_prior`), its line from mean and drift; what an item has in common with others comes from the similarities. Scores
+may differ by `STUBBORN` at most: pulls that contradict them win after a while. An item that was updated about
 as often as it is pulled need not be learnt by pulling it after 1, 2, 4, 8 and 16 ticks; one of which only long steps
 are known still is, but is priced from its first tick on.
 

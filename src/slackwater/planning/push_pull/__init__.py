@@ -1,1 +1,1 @@
-"""Push or pull, region by region: which updates a client is sent, and which data it has to ask for."""
+"""Push/pull labelling: for each region of the data, updates pushed to a client or queries pulled by it."""

@@ -1,5 +1,4 @@
-"""Ranges and updated values of one number attribute, by the million: arrays to a workload without a step for each
-event.
+"""Bulk workload construction for one number attribute: arrays of ranges and updated values, without a loop over them.
 
 Only the values that are updated get a coordinate here, their rank: what lies between them decides nothing. An open end
 is the first rank beyond its value, a closed one the rank of the value itself; −∞ and ∞ are no ends at all.
@@ -16,7 +15,7 @@ from slackwater.planning.push_pull.base import Flags, Floats, Moves, Queries, Wo
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NumberRanges:
-    """Ranges of a number attribute, each end closed unless said to be open."""
+    """Ranges of a number attribute, each end closed unless marked open."""
 
     low: Floats
     high: Floats

@@ -1,4 +1,4 @@
-"""Values of one attribute as whole coordinates, and back: the one place that knows of open ends, nulls and categories.
+"""Coordinate axis: values of one attribute as whole numbers and back, with open ends, nulls and categories.
 
 Design
     The values of an axis are put in order. The k-th of K has coordinate 2k + 1, the gap before it 2k, the gap after the

@@ -1,4 +1,4 @@
-"""What is to be decided between a client that asks and a server whose rows change: which regions are pushed.
+"""Push/pull problem: queries of a client and changes of a server, and the cost of labelling each region.
 
 A client asks *queries*, each for the rows in some boxes, and every answer has to be of the latest data. Rows are
 *updated* at places of the space. Each place is labelled PUSH (the server sends every update there, so the client's
@@ -12,9 +12,9 @@ Contract
     2. A place is a point where something changed or is stored. What lies between places is PUSH for nothing. A workload
        whose places are regions (`partition`) gives a region one label; a query touches a region as soon as it touches
        any part of it.
-    3. A labeller answers with one label for each place, and says of it what `Workload.cost` says. One that makes
+    3. A labeller answers with one label for each place, and with the cost by `Workload.cost`. One that makes
     regions of
-       its own says what whole regions cost, which is never less.
+       its own reports the cost of whole regions, which is never less.
     4. A labeller that calls itself exact is never above any other labelling of the same workload.
     5. The same workload gives the same labelling; nothing is drawn at random.
 
@@ -98,7 +98,7 @@ class Moves:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Workload:
-    """What was asked and what changed: queries, and for each place what pushing and what pulling it costs."""
+    """Queries and changes: the boxes of queries, and for each place its cost of pushing and of pulling."""
 
     queries: Queries
     places: Integers
@@ -138,7 +138,7 @@ class Workload:
         return answer
 
     def cost(self, push: Flags) -> float:
-        """What is paid under these labels."""
+        """Return the total cost under these labels."""
         if push.shape != (len(self.places),) or push.dtype != np.bool_:
             raise PlanningError(f"there are {len(self.places)} places to label, true for PUSH")
         moved = push[self.moves.places].any(axis=1)

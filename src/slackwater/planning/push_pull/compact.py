@@ -1,4 +1,4 @@
-"""A union of boxes in few boxes: what is pushed, written small, and always written the same.
+"""Box cover: a union of boxes as few boxes, in a canonical form.
 
 Promises
     1. `compact(boxes)` holds the rows of the boxes and no others; its boxes are disjoint.

@@ -1,4 +1,4 @@
-"""The three cost models: what an update costs to push, and what a query costs to pull.
+"""Cost models M1, M2 and M3: the cost of pushing an update and of pulling a query.
 
 M1 counts messages. M2 gives each event a constant of its own. M3 is linear in size: pushing an update of size s costs
 α + β·s, and a pulled query costs α once and β·s for the data s of every PULL place it touches.
@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 class Pricing(Protocol):
-    """What events cost; `price` is what an event says of itself, `size` what it carries."""
+    """Cost of events; `price` is the event's own price, `size` its payload."""
 
     def pushing(self, price: float, size: float) -> float:
         """Price an update that is pushed."""
@@ -43,7 +43,7 @@ class Messages:
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """M2: every event costs what it says."""
+    """M2: every event costs its own price."""
 
     def pushing(self, price: float, size: float) -> float:
         """Its own price."""

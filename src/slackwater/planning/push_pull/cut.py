@@ -1,4 +1,4 @@
-"""Any number of attributes, exact: the labelling as a smallest cut.
+"""Minimum cut: the exact labelling for any number of attributes.
 
 Mathematics
     Paying for a query unless all its places are PUSH is a closure problem. Cut the graph

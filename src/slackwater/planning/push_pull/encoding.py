@@ -1,7 +1,7 @@
-"""From conditions and rows to whole coordinates.
+"""Coordinate encoding of conditions and rows.
 
 Design
-    Along every attribute values become coordinates as `axis.py` says. Here every value that occurs has one, ends of
+    Along every attribute values become coordinates by `axis.py`. Here every value that occurs has one, ends of
     ranges included; `clients.py` does with the values of rows alone.
 
     Attributes that a box does not mention may be anything, null included.
@@ -64,10 +64,10 @@ class Encoded:
     rows: tuple[tuple[Scalar | None, ...], ...]
 
     def pushed(self, labels: Labelling) -> Region:
-        """What the server has to push: the queries that are answered at home, and the PUSH places outside them.
+        """Regions the server pushes: the queries that are answered at home, and the PUSH places outside them.
 
         This costs what the labelling costs for this workload, or less. Where nothing was asked nothing is pushed, so
-        that updates to come do not cost where nobody looks.
+        that updates to come do not cost in unqueried regions.
         """
         home = ~self.workload.pulled_queries(labels.push)
         region = NOTHING
@@ -91,7 +91,7 @@ def _point(values: Row) -> Box:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tallied:
-    """What changes and what is stored, place by place."""
+    """Changes and stored rows, place by place."""
 
     places: tuple[tuple[Scalar | None, ...], ...]
     push: Floats

@@ -1,4 +1,4 @@
-"""The least cost, by whichever exact algorithm takes the workload: the line where it can, else the cut."""
+"""Exact labelling: the line algorithm where the workload allows it, else the minimum cut."""
 
 from slackwater.planning.push_pull.base import Labelling, Workload
 from slackwater.planning.push_pull.cut import exact_by_cut

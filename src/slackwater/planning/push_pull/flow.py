@@ -1,4 +1,4 @@
-"""A maximum flow with 62-bit capacities, from a library that has 31: in rounds, coarse first.
+"""Maximum flow with 62-bit capacities, by rounds of a 31-bit solver, coarse first (capacity scaling).
 
 Mathematics
     With every capacity rounded down to a multiple of 2^s the flow that is found is feasible, and what is missing to

@@ -1,4 +1,4 @@
-"""Labels for one of many clients: what changes in a table is written in coordinates once, for all of them.
+"""Multi-client labelling: a table's changes are encoded once and shared by the labelling of every client.
 
 Contract
     `label_client` costs what `exact(encode(…))` costs for the queries of the client and all that changes, and what it
@@ -61,7 +61,7 @@ class Demand:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Activity:
-    """What changes in a table and what is stored there, in coordinates: the same for every client."""
+    """Changes and stored rows of a table in coordinates, shared by every client."""
 
     axes: tuple[Axis, ...]
     pricing: Pricing
@@ -105,7 +105,7 @@ class Activity:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClientPlan:
-    """What is pushed to a client, cut along which columns; what that costs, what no labels can undercut, rows held."""
+    """Labels of a client: pushed boxes, the columns of the cut, the cost, its lower bound and the rows held."""
 
     attributes: tuple[str, ...]
     pushed: Region
@@ -117,7 +117,7 @@ class ClientPlan:
 def label_client(activity: Activity, demands: Sequence[Demand], limit: int | None = None) -> ClientPlan:
     """Label what one client asks for, at the least cost, within `limit` rows where one is given."""
     asked: frozenset[str] = frozenset().union(*(demand.footprint.columns for demand in demands))
-    # Where data have a price a single place can be worth pushing, and the columns that tell it from others matter.
+    # Where data have a price a single place can be worth pushing, and the columns that distinguish it matter.
     every = activity.pricing.rate() > 0
     chosen = [k for k, axis in enumerate(activity.axes) if every or axis.column in asked] or [0]
     attributes = tuple(activity.axes[k].column for k in chosen)
@@ -207,7 +207,7 @@ def _moves(activity: Activity, touched: Integers, joined: Integers, push: Floats
 def _boxes(
     activity: Activity, demands: Sequence[Demand], chosen: Sequence[int], workload: Workload, home: Flags, push: Flags
 ) -> list[Box]:
-    """What has to be pushed: queries that are answered at home, and places that are worth it by themselves."""
+    """Boxes to push: queries that are answered at home, and places that pay by themselves."""
     boxes = [box for demand, own in zip(demands, home, strict=True) if own for box in demand.footprint.boxes]
     if not workload.transfer.any():
         return boxes

@@ -1,8 +1,8 @@
-"""Labels for one client that has limited room, from what it asked and what changed lately.
+"""Single-client labelling under a row limit, from recent queries and changes.
 
 Mathematics
-    The exact labels of the window say which queries are best answered at home (`encoding.pushed`). Where their rows do
-    not fit the client's room, queries are taken up greedily by what they save for each row that has to be held: the
+    The exact labels of the window give the queries that are best answered at home (`encoding.pushed`). Where their rows
+    do not fit the client's room, queries are taken up greedily by what they save for each row that has to be held: the
     times they are asked, less the updates that pushing them adds. That is the usual heuristic for a knapsack, no more.
     Where their boxes are more than labels may have, the queries that are asked least are left out before that.
 
@@ -27,13 +27,13 @@ MOST_COLUMNS = 3
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What a client asked and what changed, lately."""
+    """Recent queries of a client and recent changes of its table."""
 
     asked: tuple[Asked, ...]
     changed: tuple[Changed, ...]
 
     def messages(self, pushed: Region) -> int:
-        """What this would have cost, in messages (M1): updates that are pushed, and questions that are not covered."""
+        """Cost of the window in messages (M1): pushed updates and uncovered queries."""
         pushes = sum(
             1
             for one in self.changed
@@ -52,7 +52,7 @@ def attributes(asked: Sequence[Asked]) -> tuple[str, ...]:
 
 
 def label(window: Window, rows_in: Callable[[Region], int], limit: int) -> Region:
-    """What to push, so that its rows fit; `rows_in` counts the rows of a region."""
+    """Choose the regions to push, within the row limit; `rows_in` counts the rows of a region."""
     columns = attributes(window.asked)
     asked = [one for one in window.asked if {side.column for box in one.region for side in box.sides} <= {*columns}]
     if not asked:
@@ -82,7 +82,7 @@ def label(window: Window, rows_in: Callable[[Region], int], limit: int) -> Regio
 
 
 def _fewer(pushed: Region, asked: list[Asked]) -> Region:
-    """What the queries need that are asked most, half as many at a time until they are few enough for labels."""
+    """Regions of the most frequent queries, halved in number until they are few enough for labels."""
     home = sorted((one for one in asked if pushed.covers(one.region)), key=lambda one: (-one.times, str(one.region)))
     while not is_pushable(pushed):
         home = home[: len(home) // 2]
@@ -112,7 +112,7 @@ def _fitting(
 
 
 def worthwhile(window: Window, now: Region, then: Region, fill: int, lasting: float) -> bool:
-    """Whether other labels are worth their change."""
+    """True when other labels are worth the cost of changing to them."""
     if then.equals(now):
         return False
     return window.messages(now) - window.messages(then) > fill / lasting

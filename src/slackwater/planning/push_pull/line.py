@@ -1,4 +1,4 @@
-"""One attribute, exact, in O((n + m)·log n): one pass over the places from left to right.
+"""Exact labelling on a line, in O((n + m)·log n): one pass over the places from left to right.
 
 Places that lie between the same ends of queries always have the same label in M1 and M2: they could be joined first.
 The pass costs so little that joining them does not pay. In M3 places that are not joined are what makes the answer

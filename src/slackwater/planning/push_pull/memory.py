@@ -1,4 +1,4 @@
-"""Labels for a client whose cache has room for so many rows: regions are given up by what they gain for a row.
+"""Labelling under a memory limit: Lagrangian relaxation of the number of cached rows, then a greedy fill.
 
 Promises
     1. The rows of what is pushed are never more than the limit.
@@ -58,7 +58,7 @@ def trimmed(workload: Workload, push: Flags) -> Flags:
 
 
 def within_rows(workload: Workload, rows: Integers, limit: int, labeller: Labeller = exact) -> Labelling:
-    """Label so that the PUSH places hold at most `limit` rows; `rows` says how many each holds.
+    """Label so that the PUSH places hold at most `limit` rows; `rows` counts the rows of each.
 
     The labeller has to be exact.
     """

@@ -1,4 +1,4 @@
-"""Regions instead of places: a workload made coarser, with one label for all places of a region.
+"""Region workload: places merged into regions that share one label.
 
 A partition cuts every attribute into pieces; regions are the products of pieces. Pieces are given by where they begin,
 in coordinates. The coarser workload has the pieces as its coordinates and the regions with places as its places, so
@@ -32,7 +32,7 @@ class Partitioned:
 
 
 def partition(workload: Workload, begins: Sequence[Integers]) -> Partitioned:
-    """Cut attribute a where `begins[a]` says pieces begin, in order; what lies before the first is a piece too."""
+    """Cut attribute a where pieces begin by `begins[a]`, in order; what lies before the first is a piece too."""
     if len(begins) != workload.axes:
         raise PlanningError(f"there are {workload.axes} attributes to cut, not {len(begins)}")
     queries = workload.queries

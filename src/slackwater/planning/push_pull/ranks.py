@@ -1,4 +1,4 @@
-"""A line in ranks: places in order, each query from its first place to its last, queries by where they end.
+"""Rank space of a line: places in order, each query from its first place to its last, queries by their ends.
 
 Every line algorithm begins here. Queries that touch no place are left out: they cost nothing whatever is decided.
 """

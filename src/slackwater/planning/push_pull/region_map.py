@@ -1,4 +1,4 @@
-"""The map of a client's regions: as values for programs, as a picture for people.
+"""Region map: a client's pushed and pulled regions as values for programs and as a picture for people.
 
 A picture is SVG text: a strip for one attribute, a rectangle for two; with more, the first two are shown and a box is
 drawn where its shadow falls. Numbers have a linear axis, text stands in order at equal distances, categories and null
@@ -24,7 +24,7 @@ _MOST_OUTLINES = 200
 
 @dataclass(frozen=True, slots=True)
 class RegionMap:
-    """What is pushed to a client of one table, and what of it was of use."""
+    """The regions of one table that are pushed to a client, and the usefulness of each."""
 
     client: str
     table: str

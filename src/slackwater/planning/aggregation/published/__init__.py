@@ -1,1 +1,1 @@
-"""Published planners and baselines of bounded sums over aggregators, to be compared with."""
+"""Published planners and baselines of bounded sums over aggregators, for comparison."""

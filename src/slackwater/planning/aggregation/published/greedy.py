@@ -1,4 +1,4 @@
-"""One part after the other: of what each aggregator could serve of the items that are left, take the best, and go on.
+"""Greedy partition: the best part that an aggregator can serve of the items left, again and again.
 
 Which is best is what the planners differ in. Aggregators that could serve the same items differ only in how closely:
 the closest stands for all of them. A tie goes to the part with the lower floor for each of its items, then to the

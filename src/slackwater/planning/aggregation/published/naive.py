@@ -1,4 +1,4 @@
-"""Naive: items apart, each with the same share of the bound. What a tolerance per item comes to."""
+"""Naive: items apart, each with the same share of the bound, which is a tolerance per item."""
 
 from dataclasses import dataclass
 

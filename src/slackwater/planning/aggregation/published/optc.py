@@ -1,4 +1,4 @@
-"""Optc: items apart, the bound shared out among them as well as it can be."""
+"""Optc: items apart, with the optimal split of the bound among them."""
 
 from dataclasses import dataclass
 

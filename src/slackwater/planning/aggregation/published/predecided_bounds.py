@@ -1,4 +1,4 @@
-"""Bounds decided beforehand: each item has one, a part's is the sum of its items', and only the cutting is left.
+"""Predecided bounds: one fixed bound for each item; a part's is their sum, and only the partition is chosen.
 
 Only aggregators that hold an item within its bound count for it. Of what each could serve, the part with the least
 a/(C_part^p·|part|) is taken first.
@@ -43,9 +43,9 @@ class Predecided:
         narrowed = replace(problem, offers=near)
         try:
             narrowed.check_offered()
-        except Infeasible as nobody:
+        except Infeasible as error:
             raise Infeasible(
-                f"{nobody}, within the bound decided for it; with other bounds there are plans "
+                f"{error}, within the bound decided for it; with other bounds there are plans "
                 f"down to {problem.tightest:g}",
                 tightest=problem.tightest,
             ) from None

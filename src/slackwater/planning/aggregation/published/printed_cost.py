@@ -1,4 +1,4 @@
-"""The paper's model as it stands in print, to compare with.
+"""Printed cost model: the paper's formula exactly as published, for comparison.
 
 The sum over pairs runs over i ≠ j and is taken twice again, so each pair counts double. Min-cost and the sharing out
 put R = raw/norm over the square of the bound that was not normalised; max-gain's term of satisfiability has raw.

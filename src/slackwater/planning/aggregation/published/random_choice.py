@@ -1,4 +1,4 @@
-"""Random: an aggregator by lot gets all it has of what is left, again and again. What choosing is measured against."""
+"""Random: an aggregator by lot gets all it has of the items left, again and again. The baseline of every choice."""
 
 from dataclasses import dataclass
 

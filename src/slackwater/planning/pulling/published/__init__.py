@@ -1,1 +1,1 @@
-"""Published pull schedulers and baselines, to be compared with."""
+"""Published pull schedulers and baselines, for comparison."""

@@ -1,4 +1,4 @@
-"""Polling at a fixed interval: what everybody else does, as the yardstick of what knowing saves."""
+"""Fixed-interval polling: the baseline that ignores bounds."""
 
 from collections.abc import Sequence
 

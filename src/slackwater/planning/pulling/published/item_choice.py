@@ -1,4 +1,4 @@
-"""What a choice of items is: from predicted changes, the items to pull so that queries come back into their limits.
+"""Item choice protocol: from predicted changes, the items to pull so that queries return to their limits.
 
 A choice looks at one tick. It is given each query's items, weights and limit (sf·B), and the change predicted for each
 item since it was last pulled. A pulled item's predicted change is 0. Finding the fewest items is NP-hard; `fewest`

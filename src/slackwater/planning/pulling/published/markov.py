@@ -1,4 +1,4 @@
-"""The change of an item since its last pull, predicted by a Markov chain with a correction.
+"""Markov-chain predictor of an item's change since its last pull, with a correction.
 
 States are changes per tick, −K·δ … 0 … +K·δ. A pull m ticks after the one before finds an average change per tick,
 whose nearest state y (halves upwards, clamped to ±K) is the new state: C(x,y) += 1 and C(y,y) += m − 1, with x the

@@ -1,7 +1,8 @@
-"""The paper's scheduler: pull when the predicted error of a query leaves its limit.
+"""Predicted-change scheduler, as published: it pulls when the predicted error of a query leaves its limit.
 
-Each tick every item's chain is stepped. When |Σ wᵢ·PCᵢ| > sf·B for some query, a *choice* says which items to pull;
-beside them, items that were last pulled TTRmax ticks ago. The factor sf follows the delivered fidelity (`safety`).
+Each tick every item's chain is stepped. When |Σ wᵢ·PCᵢ| > sf·B for some query, a *choice* picks the items to pull;
+beside them, items that were last pulled TTRmax ticks ago. The factor sf follows the delivered fidelity
+(`safety_factor`).
 
 The chain has to be stepped at every tick, so it wants to be asked at every tick.
 """
@@ -54,7 +55,7 @@ class PredictedChange(Bookkeeping):
         self._chosen_at = NEVER
 
     def register(self, name: str, query: PullQuery) -> None:
-        """Keep a weighted sum; the chain cannot say how far a minimum moves."""
+        """Keep a weighted sum; the chain does not predict how far a minimum moves."""
         if not query.linear:
             raise PlanningError(
                 f"{query.function.value} of {name!r} is not a weighted sum: use the scheduler by uncertainty"
@@ -70,7 +71,7 @@ class PredictedChange(Bookkeeping):
             del table[name]
 
     def delivered(self, name: str) -> float | None:
-        """The share of ticks within the bound, by interpolation; None while nothing can be said."""
+        """The share of ticks within the bound, by interpolation; None while no tick can be judged."""
         return self.kept[name] / self.counted[name] if self.counted[name] else None
 
     def due(self, now: int) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""How fidelity is met: a factor on the bound that follows what was delivered.
+"""Safety factor: a feedback-controlled factor on the bound that follows the delivered fidelity.
 
 Every `window` ticks FD = delivered − desired fidelity, in points of percent, and sf ← sf·e^(γ·FD): below the desired
 fidelity the limit sf·B shrinks. γ grows (÷ 0.98) when FD had the same sign in two windows running and shrinks (× 0.98)
@@ -30,7 +30,7 @@ class SafetyFactor:
     last: float = 0.0
 
     def observe(self, kept: float, counted: float) -> None:
-        """A window has ended: so many ticks of so many were within the bound, from the beginning."""
+        """Adjust the factor at the end of a window; the counts of kept and of all ticks run from the beginning."""
         if counted <= 0.0:
             return
         difference = 100.0 * (kept / counted - self.desired)

@@ -1,1 +1,1 @@
-"""Published heuristics and triggers of push and pull, to be compared with."""
+"""Published heuristics and triggers of push/pull labelling, for comparison."""

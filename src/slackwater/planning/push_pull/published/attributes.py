@@ -1,4 +1,4 @@
-"""Which attributes to cut the space along: greedily, the one that helps most first.
+"""Greedy attribute selection: the attributes to cut the space along, the most useful first.
 
 Dropping an attribute leaves every region whole along it: a query touches all places that agree with it in the
 attributes that are kept. So a labelling with fewer attributes is one of those with more, and its cost is never lower;

@@ -19,7 +19,7 @@ def mnaive(workload: Workload) -> Labelling:
 
 def grabbing(workload: Workload, weights: Floats) -> Labelling:
     """The same with weights of queries of one's own choice."""
-    # What a region saves in transfer it saves whoever has paid: it counts against its updates.
+    # A region's saved transfer does not depend on the queries that are paid for: it counts against its updates.
     push = pushing(workload) - workload.transfer
     if workload.line:
         line = AttributeRanks.of(workload)

@@ -1,4 +1,4 @@
-"""The preprocessing of M3: what is PUSH whatever becomes of the rest.
+"""Preprocessing of M3: the places that are PUSH in every optimal labelling.
 
 A place whose updates cost no more than its transfer when pulled is PUSH: labelling it so saves at least what it costs,
 and can only spare queries. Such places are taken out; what is left is a smaller workload with the same decisions. Then

@@ -1,7 +1,7 @@
-"""UNIFORM: one label for everything, the cheaper one. What a system without regions can do at best.
+"""UNIFORM: the cheaper single label for all places, the best that a system without regions can do.
 
-When everything is PULL every query is pulled, also one that touches no place where something changed: nobody knows
-that.
+When everything is PULL every query is pulled, also one that touches no place where something changed: the client does
+not know that.
 """
 
 import numpy as np
