@@ -265,8 +265,8 @@ def drift() -> dict[str, float]:
         assert value is not None
         return abs(value - math.fsum(parts)) / math.fsum(np.abs(parts))
 
-    worst = max(error(forest.said(number)[0], prices[chosen]) for number, chosen in enumerate(lists))
-    return {"changes": rounds * ITEMS, "listed": worst, "over_a_region": error(regional.said(1)[0], prices)}
+    worst = max(error(forest.published(number)[0], prices[chosen]) for number, chosen in enumerate(lists))
+    return {"changes": rounds * ITEMS, "listed": worst, "over_a_region": error(regional.published(1)[0], prices)}
 
 
 def others(world: World) -> dict[str, Any]:

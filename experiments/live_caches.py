@@ -1,4 +1,4 @@
-"""Clients with caches against a real server over real sockets, every answer compared with the truth.
+"""Live cache experiment: caching clients against a real server over sockets, every answer compared with the truth.
 
 Two ways to run it. A *replay* gives each client labels planned for exactly what it is going to ask and what is going to
 change, one event after the other, and counts messages: they are what the plan said. A *load* lets all clients ask at

@@ -1,4 +1,4 @@
-"""What others would have sent for the same queries, counted beside ours.
+"""Baseline counters: messages that rival methods would have sent for the same queries.
 
 *Push everything*: each item that changed goes to every query that has it. *Per-item deadband*: each item of a query has
 a tolerance of its own, B/(n·|w|), so that n of them together stay within B; an item is sent when it has left its

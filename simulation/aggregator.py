@@ -1,4 +1,4 @@
-"""An aggregator in the simulation: a node with a log of its own, and a client of the nodes above it."""
+"""Simulated aggregator: a node with a log of its own, and a client of the nodes above it."""
 
 from bisect import bisect_right
 from collections import Counter

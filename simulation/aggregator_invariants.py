@@ -1,4 +1,4 @@
-"""What must hold of what is shown by an aggregator, beside all that must hold of any node.
+"""Invariants of aggregators, beside those of any node.
 
 Notation: *M(L)* is the position of the upstream that was written to the aggregator's log before its position L. The
 simulation notes it when a write becomes durable; the aggregator itself need not know.

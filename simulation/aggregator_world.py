@@ -1,4 +1,4 @@
-"""A world with aggregators: a log with its nodes, an aggregator of them, one stacked on that, and clients of both.
+"""World with aggregators: a log with its nodes, an aggregator of them, one stacked on that, and clients of both.
 
 >>> report = run(1)
 >>> report.violation is None, report.changes >= 200

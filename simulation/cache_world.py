@@ -1,4 +1,4 @@
-"""A world of clients that keep caches: labels change, room runs out, and every answer is compared with the truth.
+"""World of caching clients: labels change, room runs out, and every answer is compared with the truth.
 
 Besides what holds of subscriptions (`invariants`):
 

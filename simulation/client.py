@@ -1,4 +1,4 @@
-"""A client in the simulation: the real state, a program that subscribes, and what that program has been told."""
+"""Simulated client: the real state, a subscribing program, and the notifications that program received."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Simulated time: what happens next, and clocks that are neither right nor equally fast."""
+"""Event queue and simulated time, with clocks that are neither right nor equally fast."""
 
 import heapq
 from collections.abc import Callable

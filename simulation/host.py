@@ -1,4 +1,4 @@
-"""A host in plain Python, for worlds in which the operators are not what is tried.
+"""Plain host, the test double of operators: for worlds in which the operators are not under test.
 
 The real host works on columns and is at its best with thousands of queries; in a world of a dozen rows and queries it
 takes most of the time. This one keeps the contract of `processing.base` with dictionaries, so that many more worlds

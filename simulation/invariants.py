@@ -1,4 +1,4 @@
-"""What must hold at every moment, checked against the truth.
+"""Safety invariants, checked against the truth at every moment.
 
 1.  *Bound.* |value − truth at `as_of`| ≤ bound, and rows are those of `as_of`: always, certain or not.
 2.  *Order.* `as_of` never goes back, and what was once shown does not become nothing.

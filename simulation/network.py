@@ -1,4 +1,4 @@
-"""A network that loses, repeats, delays and reorders messages, breaks connections and falls apart for a while.
+"""Faulty network: messages are lost, repeated, delayed and reordered, connections break, partitions come and go.
 
 Some links are *ordered*, as a WebSocket is: nothing is lost or overtakes, but the link can break at any moment with
 what is under way. The others carry each message for itself, as a bus does: it may be lost, come twice, or come after a

@@ -1,4 +1,4 @@
-"""A serving node in the simulation: the real state and engine, with a life that can end at any moment."""
+"""Simulated node: the real state and engine, with a life that can end at any moment."""
 
 from bisect import bisect_right
 from collections import Counter

@@ -1,4 +1,4 @@
-"""A client of planned sums in the simulation: the real states of all its sessions, and the real adding."""
+"""Simulated client of planned sums: the real states of all its sessions, and the real partial sums."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence

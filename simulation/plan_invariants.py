@@ -1,4 +1,4 @@
-"""What must hold of sums that are planned over aggregators, beside all that must hold of sessions and aggregators.
+"""Invariants of sums planned over aggregators, beside those of sessions and aggregators.
 
 11. *One plan an epoch.* Whoever is told the plan of a query under an epoch is told the same; its parts are those of the
     query, each once, and their bounds add up to no more than the query's, exactly.

@@ -1,4 +1,4 @@
-"""A world in which sums are planned: a log with its nodes, aggregators of them, a planner, and clients that add up.
+"""World of planned sums: a log with its nodes, aggregators of them, a planner, and clients that add parts up.
 
 >>> report = run(1)
 >>> report.violation is None, report.checks >= 20

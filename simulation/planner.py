@@ -1,4 +1,4 @@
-"""A planner in the simulation: the real states of the planner and of its sessions, asking simulated aggregators."""
+"""Simulated planner: the real states of the planner and of its sessions, with simulated aggregators."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence

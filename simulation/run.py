@@ -1,4 +1,4 @@
-"""One seed, one run: replayable, with a trace to read when a promise was not kept.
+"""Seeded run: one seed, one replayable run, with a trace to read after a violation.
 
 >>> report = run(1)
 >>> report.violation is None, report.changes >= 200

@@ -1,4 +1,4 @@
-"""What is true at each position of the log, computed from scratch: the oracle of the simulation."""
+"""Simulation oracle: the truth at each position of the log, computed from scratch."""
 
 from bisect import bisect_right
 from collections.abc import Callable

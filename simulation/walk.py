@@ -1,4 +1,4 @@
-"""What happens in worlds with aggregators: items that wander, and what is held and asked of them."""
+"""Workload of worlds with aggregators: random-walk items, and the subscriptions on them."""
 
 from collections.abc import Callable
 from random import Random

@@ -1,4 +1,4 @@
-"""The table, the subscriptions and the changes of the simulation."""
+"""Workload of the simulation: the table, the subscriptions and the changes."""
 
 from functools import lru_cache
 from random import Random

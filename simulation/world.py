@@ -1,4 +1,4 @@
-"""The simulated world: a log that all nodes read, the nodes, the clients, and all that happens to them."""
+"""Simulated world: a log that all nodes read, the nodes, the clients and the scheduled faults."""
 
 from collections import Counter
 from collections.abc import Callable

@@ -1,1 +1,1 @@
-"""Standing joins measured: workloads, and three experiments."""
+"""Experiments on standing joins: workloads and three experiments."""

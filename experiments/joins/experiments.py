@@ -1,4 +1,4 @@
-"""Three experiments: throughput against the number of queries, against the number of groups, and the router's.
+"""Join experiments: throughput against the number of queries, against the number of groups, and the router's.
 
 Every figure is rows a second of processor time of one core for batches of up to 1 000 rows; a method that is slow is
 measured on fewer rows. `clock` tells seconds of processor time.

@@ -1,4 +1,4 @@
-"""Workloads on which no route is the best for every row: a synthetic one in four kinds of rows, and retail events."""
+"""Mixed workloads, on which no single route is the best for every row: four kinds of rows, and retail events."""
 
 from dataclasses import dataclass
 from pathlib import Path

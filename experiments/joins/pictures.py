@@ -1,4 +1,4 @@
-"""The tables as pictures; matplotlib is asked for only here."""
+"""Plots of the join experiments; matplotlib is imported only here."""
 
 from pathlib import Path
 

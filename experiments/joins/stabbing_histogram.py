@@ -1,4 +1,4 @@
-"""How many ranges hold a point, estimated from few numbers: histograms of intervals.
+"""Interval histogram: the number of ranges that hold a point, estimated from few numbers.
 
 The function f(x) = number of ranges that hold x is a sum over stabbing groups; left of its point a group's part only
 rises, right of it it only falls. To approximate a monotone step function by few buckets is to cluster its values in one

@@ -1,4 +1,4 @@
-"""Standing joins and rows, drawn so that a row affects as many queries in the mean as one asks for.
+"""Workload generator: standing joins and rows with a given mean number of affected queries a row.
 
 Ranges lie around the points of stabbing groups; how far they reach to either side has a heavy tail (Pareto with
 exponent ½): most are narrow, a few wide, so that the number of affected queries of a row varies gently about its mean.

@@ -1,1 +1,1 @@
-"""What plans over aggregators are worth on recorded and made-up data: traces, settings, counting, experiments."""
+"""Experiments on plans over aggregators, on recorded and made-up data: traces, settings, counts and tables."""

@@ -1,4 +1,4 @@
-"""`python -m experiments.plans TRACES RESULTS`: run the three experiments and the tests of predictions.
+"""Command line: `python -m experiments.plans TRACES RESULTS` runs the three experiments and the prediction tests.
 
 TRACES is the folder of the recorded traces, RESULTS where tables (CSV) and pictures (SVG) go.
 """

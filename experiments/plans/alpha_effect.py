@@ -1,4 +1,4 @@
-"""Experiment 3: what α is for, when aggregators hold their items loosely and many choices do not fit the bound.
+"""Experiment 3: the effect of α, when aggregators hold their items loosely and many choices do not fit the bound.
 
 The bounds of the offers are 0.015–0.04. Queries that nobody can answer are left out. α is given in units of the mean
 root r = a^(1/(p+1)) of an item, and of r² for min-cost: the formulas divide by a root, which has the units of the

@@ -1,4 +1,4 @@
-"""The example of docs/network-plans.md: `python -m experiments.plans.example` prints its `EXPLAIN` and its figures.
+"""Worked example of docs/network-plans.md: `python -m experiments.plans.example` prints its `EXPLAIN` and its figures.
 
 Two aggregators, five shares that walk, SAP most. The real planner is told what the aggregators would count: an item is
 heard of when it has left its bound, and a part is sent when the sum of what was heard has left what its floor leaves.

@@ -1,4 +1,4 @@
-"""What is expected of parts whose aggregators hold the items within bounds, and what they send.
+"""Floor effect: predicted and counted messages of parts whose aggregators hold their items within bounds.
 
 Queries as one part each, fitted on the first half of a trace and counted on the second, where floors take a share of
 the bound, unevenly spread over the items. `as_if_known` is the model's own number, `held` that of

@@ -1,4 +1,4 @@
-"""What it saves to plan with floors: the same queries planned as if aggregators knew the truth, and as they do know it.
+"""Floor saving: the same queries planned with and without the floors of aggregators.
 
 Each query has the network to itself, its offers scaled so that the lowest floors take a share of the bound. Statistics
 and model are of the first half of a trace. On the second every aggregator holds what is pushed to it, and sends a part

@@ -1,4 +1,4 @@
-"""The simulator: how many messages a plan takes on a trace, each part sent when its own value has left its bound."""
+"""Message counter: the messages of a plan on a trace, each part sent when its value leaves its bound."""
 
 from collections.abc import Sequence
 

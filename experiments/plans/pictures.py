@@ -1,4 +1,4 @@
-"""The experiments as pictures, in the manner of the pictures of statistics: text as text, no date, few lines."""
+"""Plots of the plan experiments, in the style of the statistics plots: text as text, no date, few lines."""
 
 from collections.abc import Sequence
 from pathlib import Path

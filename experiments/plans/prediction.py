@@ -1,4 +1,4 @@
-"""How well models predict: fitted on the first half of a trace, tested on the second.
+"""Predictive accuracy of cost models: fitted on the first half of a trace, tested on the second.
 
 R, ρ, factors and exponents are of the first half; counted is the second. The order of queries at one bound is what
 planning needs (rank correlation), the size of the numbers what a person who reads `EXPLAIN` does (median relative

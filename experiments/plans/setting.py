@@ -1,4 +1,4 @@
-"""Networks and queries drawn at random, as the paper has them.
+"""Random networks and queries, drawn as in the paper.
 
 25 aggregators with up to 10 of 25 items each, 500 queries of up to 10 items with weights 2–10. The paper's bounds are
 in dollars of 2007 and ticks of seconds; ours are in a *unit* that makes the two comparable: the one in which optc at

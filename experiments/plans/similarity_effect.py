@@ -1,4 +1,4 @@
-"""Experiment 2: what knowing ρ is worth. 10 items of equal sumdiff, every pair an aggregator, queries of 4 items.
+"""Experiment 2: the value of knowing ρ. 10 items of equal sumdiff, every pair an aggregator, queries of 4 items.
 
 Each query ends as two parts of two items, and which two is all there is to choose. Planned once with ρ as it is and
 once as if all were 0; counted on the same trace.

@@ -1,4 +1,4 @@
-"""Plans for very many queries: each executor plans its share, and parts that are alike are brought together.
+"""Distributed planning on Spark: each executor plans its share of the queries, and like parts are merged.
 
 Queries come as rows (query, items, weights, within), plans go as rows, one for each part; a query without a plan is
 one row that says why. The offers, the dynamics and the model travel to executors as values.

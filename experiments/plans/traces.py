@@ -1,4 +1,4 @@
-"""Courses of items over time, read from wide Parquet files or made up."""
+"""Traces of items over time, read from wide Parquet files or generated."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

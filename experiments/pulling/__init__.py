@@ -1,1 +1,1 @@
-"""Experiments on pulling just enough: traces, queries as the paper draws them, and the figures."""
+"""Experiments on pull scheduling: traces, queries drawn as in the paper, and figures."""

@@ -1,4 +1,4 @@
-"""Clairvoyant push baselines over a trace; `planning.pulling.published.clairvoyant` has the plain twins."""
+"""Clairvoyant push baselines over a trace, compiled; `experiments.pulling.clairvoyant` has the plain twins."""
 
 import numpy as np
 import numpy.typing as npt

@@ -1,4 +1,4 @@
-"""Experiment: the fidelity that is delivered, window by window and in all.
+"""Experiment: delivered fidelity, window by window and in total.
 
 `python -m experiments.pulling.fidelity_over_time`
 """

@@ -1,4 +1,4 @@
-"""What is measured of pulling: fidelity kept, pulls at equal fidelity, ratios to clairvoyants, forecasts of pulls."""
+"""Measures of pulling: fidelity kept, pulls at equal fidelity, ratios to clairvoyants, forecast errors."""
 
 import math
 from collections.abc import Callable, Sequence

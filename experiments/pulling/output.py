@@ -1,4 +1,4 @@
-"""Where experiments are written: a small CSV and an SVG of the same name."""
+"""Experiment output: a small CSV and an SVG of the same name."""
 
 import argparse
 import csv

@@ -1,4 +1,4 @@
-"""Any scheduler driven over a trace, and the published scheduler and the clairvoyants compiled.
+"""Trace-driven simulation of any scheduler, with the published scheduler and the clairvoyants compiled.
 
 `drive` runs any scheduler through its seam, with the truth known at every tick; the compiled runs give the same results
 for those they are named after.

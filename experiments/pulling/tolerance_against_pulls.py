@@ -1,4 +1,4 @@
-"""Experiment: what tolerance saves, for several fidelities.
+"""Experiment: pulls saved by tolerance, for several fidelities.
 
 `python -m experiments.pulling.tolerance_against_pulls`
 """

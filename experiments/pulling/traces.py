@@ -1,4 +1,4 @@
-"""The traces that pulling is tried on: real ones from a folder of files, made ones from the generators.
+"""Traces for pulling: recorded ones from a folder of files, and generated ones.
 
 Each is an array of ticks × items. Where a real trace has more items than are used, every second one is for *tuning* and
 the others are *held out*: what was chosen by looking at the first is judged on the second. The four shares by the

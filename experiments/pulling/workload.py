@@ -1,4 +1,4 @@
-"""Queries as the paper draws them: 2 to 8 items by Zipf's law, weights from 4000 to 5000.
+"""Query generator, as in the paper: 2 to 8 items by Zipf's law, weights from 4000 to 5000.
 
 The bound of a query is a multiple of the standard deviation of its own change over ten ticks, so that traces of
 different kinds can be compared; or, as in the paper, one number for all.

@@ -1,1 +1,1 @@
-"""Push and pull tried out: workloads made and real, every method on them, drift, and pictures of what came out."""
+"""Experiments on push/pull labelling: generated and recorded workloads, every method on them, drift, and plots."""

@@ -1,4 +1,4 @@
-"""`python -m experiments.push_pull data-folder to-folder`: run the three experiments and draw them."""
+"""Command line: `python -m experiments.push_pull data-folder to-folder` runs the three experiments and draws them."""
 
 import csv
 import json

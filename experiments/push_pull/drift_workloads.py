@@ -1,4 +1,4 @@
-"""Workloads that change: one world of queries and updates, then another.
+"""Drifting workloads: one world of queries and updates, then another.
 
 A world has a number of rows that change, in five clusters. Its queries either *recur* (500 ranges, the first asked
 most) or are *fresh*, each drawn anew in five clusters of their own. When the world changes all clusters do.

@@ -1,4 +1,4 @@
-"""Every method side by side on one workload."""
+"""Method comparison: every labelling method on one workload."""
 
 from collections.abc import Callable, Mapping
 

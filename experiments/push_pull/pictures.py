@@ -1,4 +1,4 @@
-"""The tables as pictures, few lines each; matplotlib is asked for only here."""
+"""Plots of the push/pull experiments, few lines each; matplotlib is imported only here."""
 
 from pathlib import Path
 

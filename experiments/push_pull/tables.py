@@ -1,4 +1,4 @@
-"""The three experiments as tables: rows of plain values, the same for the same seeds.
+"""Result tables of the three experiments: rows of plain values, the same for the same seeds.
 
 1. `cost_table`: what every method costs, against the number of updates and of queries.
 2. `gap_table`: what every heuristic costs over the optimum, in one and two attributes, on made and real workloads.

@@ -1,4 +1,4 @@
-"""The workloads that push and pull are tried on: made ones, and real ones from a folder of files.
+"""Workloads for push/pull labelling: generated ones, and recorded ones from a folder of files.
 
 All are in whole coordinates (a price in dollars, a position in 10⁻⁵ degrees), with closed ranges and M1 unless said
 otherwise.

@@ -123,9 +123,9 @@ def test_a_forest_knows_every_aggregate(
         forest._check()
         for number, (function, chosen) in enumerate(queries):
             parts = [2.0 * values[slot] for slot in sorted(chosen) if values[slot] == values[slot]]
-            truth, said = aggregated_plainly(FUNCTIONS[function], parts), forest.said(number)[0]
-            assert (truth is None) == (said is None)
-            assert truth is None or said is None or abs(truth - said) <= within + 1e-12
+            truth, published = aggregated_plainly(FUNCTIONS[function], parts), forest.published(number)[0]
+            assert (truth is None) == (published is None)
+            assert truth is None or published is None or abs(truth - published) <= within + 1e-12
 
 
 def test_ranges_are_used_again() -> None:

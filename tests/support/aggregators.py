@@ -1,4 +1,4 @@
-"""A server, an aggregator of it and one stacked on that, all in processes of their own; and what they wrote."""
+"""Aggregator processes: a server, an aggregator of it and one stacked on that, and access to their logs."""
 
 import asyncio
 from bisect import bisect_right

@@ -1,4 +1,4 @@
-"""A program that appends as fast as it can, to be killed by `test_crash`.
+"""Child process that appends to a log until it is killed, for `test_crash`.
 
 Reads lines `folder first…` from its input, a number for each thread. For each line it forks a process that appends
 for ever; that one prints `pid …` first and `ack thread number end` after each append, this one `ended` at last.

@@ -1,4 +1,4 @@
-"""A server state with clients that keep caches, on a bench."""
+"""Test bench of a server state with caching clients."""
 
 from typing import Any
 

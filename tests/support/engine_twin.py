@@ -1,4 +1,4 @@
-"""A host in the place of Spark, in the process of a test: it says something when told to."""
+"""In-process stand-in for the Spark host: it publishes on command."""
 
 import asyncio
 from pathlib import Path

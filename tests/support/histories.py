@@ -1,4 +1,4 @@
-"""Random histories of a log with everything in them: rows, queries that come and go, plans, tables that change."""
+"""Random histories of a log: rows, queries registered and removed, plans, and schema changes."""
 
 from random import Random
 

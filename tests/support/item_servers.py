@@ -1,4 +1,4 @@
-"""HTTP servers on loopback that answer for single items, and misbehave when told to."""
+"""Fault-injecting HTTP servers on loopback that answer for single items."""
 
 import json
 import threading

@@ -1,4 +1,4 @@
-"""A server state with standing joins, on a bench."""
+"""Test bench of a server state with standing joins."""
 
 from simulation.workload import TABLE
 from slackwater.core import Instant, Operation, Origin, Update

@@ -1,4 +1,4 @@
-"""The histories of `histories`, in which most queries are joins of the two tables, either way round."""
+"""Join histories: those of `histories`, with mostly joins of the two tables, either way round."""
 
 from slackwater.core import EVERYTHING, Box, Interval, Join, Region, Side, StandingQuery
 from tests.support.histories import History

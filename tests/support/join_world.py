@@ -1,4 +1,4 @@
-"""Two tables with standing joins, beside an oracle that computes them anew."""
+"""Join oracle: two tables with standing joins, beside a recomputation from scratch."""
 
 from collections.abc import Mapping
 from random import Random

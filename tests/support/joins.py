@@ -1,4 +1,4 @@
-"""The operator of joins in a host, for tests that look into it."""
+"""Access to the join operator of a host, for white-box tests."""
 
 from collections.abc import Mapping
 

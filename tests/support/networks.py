@@ -1,4 +1,4 @@
-"""Random problems, small and unkind: items that do not move or move as one, weights of both signs, tight floors."""
+"""Random planning problems, small and adversarial: constant items, perfect correlations, mixed signs, tight floors."""
 
 import numpy as np
 

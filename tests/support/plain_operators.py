@@ -1,4 +1,4 @@
-"""The operators in their obvious form: after every batch each query of the table is computed anew.
+"""Reference operators, the test oracles: after every batch each query of the table is computed anew.
 
 They keep the whole contract but its eighth point (cost), are what the fast ones are compared with, and can stand in
 for them.
@@ -95,7 +95,7 @@ class PlainAggregates(TableOperator):
     def apply(self, changes: Changes, latest: Latest, position: Position) -> Notifications:
         """Compute every query of the table anew."""
         rows = python_rows(latest.rows)
-        said: list[tuple[int, float | None]] = []
+        changed: list[tuple[int, float | None]] = []
         for number, (query, before, _) in sorted(self._kept.items()):
             if query.table != changes.table or not len(changes):
                 continue
@@ -103,17 +103,17 @@ class PlainAggregates(TableOperator):
             both = before is not None and truth is not None
             if (both and not query.bound.holds(before, truth)) or (not both and before != truth):  # type: ignore[arg-type]
                 self._kept[number] = (query, truth, position)
-                said.append((number, truth))
-        if not said:
+                changed.append((number, truth))
+        if not changed:
             return Notifications(position)
-        there = np.array([truth is not None for _, truth in said])
-        values = np.array([0.0 if truth is None else truth for _, truth in said])
-        return Notifications(position, Values(np.array([number for number, _ in said], np.int64), values, there))
+        there = np.array([truth is not None for _, truth in changed])
+        values = np.array([0.0 if truth is None else truth for _, truth in changed])
+        return Notifications(position, Values(np.array([number for number, _ in changed], np.int64), values, there))
 
     def answer(self, number: int, latest: Latest) -> Answer:
-        """What has been said of a query so far."""
-        _, said, changed = self._kept[number]
-        return Answer(number, changed, said)
+        """Everything published of a query so far."""
+        _, published, changed = self._kept[number]
+        return Answer(number, changed, published)
 
     def snapshot(self) -> bytes:
         """The whole state."""
@@ -121,12 +121,12 @@ class PlainAggregates(TableOperator):
         return state.pack("plain aggregates", {"kept": kept})
 
     def restore(self, body: bytes) -> None:
-        """Become what the snapshot was taken of."""
+        """Restore the state from a snapshot."""
         self._kept = {}
-        for number, plain, said, changed in state.unpack("plain aggregates", body)["kept"]:
+        for number, plain, published, changed in state.unpack("plain aggregates", body)["kept"]:
             query = query_of(plain)
             assert isinstance(query, Aggregate)
-            self._kept[number] = (query, said, Position(changed))
+            self._kept[number] = (query, published, Position(changed))
 
 
 class PlainSelections(TableOperator):
@@ -154,19 +154,19 @@ class PlainSelections(TableOperator):
     def apply(self, changes: Changes, latest: Latest, position: Position) -> Notifications:
         """Compute every query of the table anew and compare."""
         place_of = {latest.schema.key_of(row): place for place, row in enumerate(python_rows(changes.after))}
-        said: list[tuple[int, int, int]] = []
+        found: list[tuple[int, int, int]] = []
         for number, (query, before, changed) in sorted(self._kept.items()):
             if query.table != changes.table:
                 continue
             now = self._shown(query, latest)
             facts = [(place_of[key], RowKind.DELETE) for key in before.keys() - now.keys()]
             facts += [(place_of[key], RowKind.UPSERT) for key, row in now.items() if before.get(key) != row]
-            said += [(number, place, kind) for place, kind in sorted(facts)]
+            found += [(number, place, kind) for place, kind in sorted(facts)]
             self._kept[number] = (query, now, position if facts else changed)
-        if not said:
+        if not found:
             return Notifications(position)
-        mentioned = sorted({place for _, place, _ in said})
-        table = np.array(said, np.int64)
+        mentioned = sorted({place for _, place, _ in found})
+        table = np.array(found, np.int64)
         places = np.searchsorted(mentioned, table[:, 1])
         rows = changes.after.take(pa.array(mentioned))
         return Notifications(
@@ -174,7 +174,7 @@ class PlainSelections(TableOperator):
         )
 
     def answer(self, number: int, latest: Latest) -> Answer:
-        """What has been said of a query so far."""
+        """Everything published of a query so far."""
         _, shown, changed = self._kept[number]
         keys = [latest.schema.key_of(row) for row in python_rows(latest.rows)]
         mask: list[Any] = [key in shown for key in keys]
@@ -189,7 +189,7 @@ class PlainSelections(TableOperator):
         return state.pack("plain selections", {"kept": kept})
 
     def restore(self, body: bytes) -> None:
-        """Become what the snapshot was taken of."""
+        """Restore the state from a snapshot."""
         self._kept = {}
         for number, plain, shown, changed in state.unpack("plain selections", body)["kept"]:
             query = query_of(plain)

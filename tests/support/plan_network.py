@@ -1,4 +1,4 @@
-"""A server that plans over five aggregators, all in processes of their own; clients that watch; and the judge."""
+"""Plan network processes: a server that plans over five aggregators, watching clients, and a judge."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""Bugs put into aggregators on purpose, each in a few lines."""
+"""Mutations of aggregators: planted bugs, each in a few lines."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

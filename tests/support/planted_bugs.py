@@ -1,4 +1,4 @@
-"""Bugs put in on purpose, each in a few lines: what a simulation is worth is what it finds."""
+"""Mutations of the simulation: planted bugs, each in a few lines, that measure the power of its invariants."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Bugs of caches put in on purpose, each in a few lines."""
+"""Mutations of caches: planted bugs, each in a few lines."""
 
 from collections.abc import Iterable
 from typing import Any

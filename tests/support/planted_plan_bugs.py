@@ -1,4 +1,4 @@
-"""Bugs put into planned sums on purpose, each in a few lines."""
+"""Mutations of planned sums: planted bugs, each in a few lines."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""A matcher over several shards in one process: `Cuts` must lose no result at a seam and find none twice."""
+"""Sharded matcher in one process: `Cuts` must lose no result at a seam and find none twice."""
 
 from collections.abc import Callable
 from typing import ClassVar

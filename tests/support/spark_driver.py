@@ -1,4 +1,4 @@
-"""A driver to be killed: takes a log into a folder, saying each position it has committed; then loads a file, if given.
+"""Spark driver process to be killed: it folds a log into a folder, prints committed positions, then bulk-loads.
 
 python driver.py LOG OUT MASTER MAX_ROWS SETTLE_BATCHES [FILE]
 """

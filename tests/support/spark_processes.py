@@ -1,4 +1,4 @@
-"""A Spark host as a process of its own, and its executors killed."""
+"""Spark host as a child process, and the killing of its executors."""
 
 import os
 import random

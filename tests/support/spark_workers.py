@@ -1,4 +1,4 @@
-"""Spark hosts in tests: worker processes, and batches run to the end of a log."""
+"""Spark test helpers: worker processes, and batches run to the end of a log."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A server state on a bench: events by hand, instructions looked at."""
+"""Test bench of a server state: events by hand, instructions inspected."""
 
 from typing import Any
 

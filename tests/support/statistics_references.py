@@ -1,4 +1,4 @@
-"""Every figure computed from scratch, from a list of rows, without a summary in sight: slow, plain and obvious.
+"""Reference statistics, the test oracles: every figure computed from scratch from a list of rows.
 
 A reference returns the figures under the names that the summaries give them, items in order of name.
 """

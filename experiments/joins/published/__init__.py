@@ -1,1 +1,1 @@
-"""Published rivals of the standing joins, each behind the contract of a matcher."""
+"""Published rivals of the standing joins, each behind the matcher protocol."""

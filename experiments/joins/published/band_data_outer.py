@@ -1,4 +1,4 @@
-"""BJ-DOuter: each row across in turn asks an index of the ranges. O(m log n) a row, and more where many overlap."""
+"""BJ-DOuter: an interval index of the queries, probed by each row across. O(m log n) a row, more with many overlaps."""
 
 from typing import ClassVar
 

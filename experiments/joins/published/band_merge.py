@@ -1,4 +1,4 @@
-"""BJ-MJ: the ranges by left end and the rows across, both in order, walked side by side. O(n + m) a row."""
+"""BJ-MJ: a merge join of the sorted ranges with the sorted rows across. O(n + m) a row."""
 
 from typing import ClassVar
 

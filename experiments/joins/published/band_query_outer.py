@@ -1,4 +1,4 @@
-"""BJ-QOuter: each query in turn looks into the ordered rows across. O(n log m) a row, nothing to keep up."""
+"""BJ-QOuter: each query in turn looks into the ordered rows across. O(n log m) a row, without upkeep."""
 
 from typing import ClassVar
 

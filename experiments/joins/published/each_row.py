@@ -1,4 +1,4 @@
-"""Band joins with rows as the outer loop: the kernel of `band_data_outer`."""
+"""Band-join kernel of `band_data_outer`: rows as the outer loop."""
 
 import numpy as np
 import numpy.typing as npt

@@ -1,4 +1,4 @@
-"""SJ-SelectFirst: the queries that want the row first, each then looks for a joining row. O(log n + k_s log m)."""
+"""SJ-SelectFirst: the queries whose own range holds the row, then a joining row for each. O(log n + k_s log m)."""
 
 from typing import ClassVar
 

@@ -1,4 +1,4 @@
-"""SJ-JoinFirst: join the row with the other table first, then see which queries want a result.
+"""SJ-JoinFirst: the row is joined with the other table first, then matched to the queries.
 
 Two variants. Over queries (E): each joining row asks an index of all rectangles, O(log m + k_j · g(n)). Over rows (S):
 each query asks the joining rows, O(log m + n log k_j), with no index of queries at all.

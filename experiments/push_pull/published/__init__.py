@@ -1,1 +1,1 @@
-"""Published triggers that say when labels are made anew."""
+"""Published relabelling triggers."""

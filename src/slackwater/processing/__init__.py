@@ -1,1 +1,1 @@
-"""What each change does: operators behind one seam (`base`), and the host that runs them (`host`)."""
+"""Query operators: standing queries maintained incrementally, behind one seam (`base`) and run by a host (`host`)."""

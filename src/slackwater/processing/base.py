@@ -1,4 +1,4 @@
-"""The operator seam: what each change does to the standing queries that it touches.
+"""Operator protocol: incremental maintenance of standing queries under batches of changes.
 
 Design
     A *host* reads the log and folds updates into the latest state of each table. What a batch did to that state, net
@@ -10,21 +10,21 @@ Design
 
 Contract (kept by every operator, tested in `tests/contracts/test_operators.py`)
 
-1.  *Function of the log.* The state of an operator and all that it has said are a function of the records and of
+1.  *Function of the log.* The state of an operator and all its output are a function of the records and of
     where the batches were cut: no clock, no randomness, no order of a hash table. The same log and the same cuts give
     equal bytes in every host; other cuts give the same final truth, within every bound.
-2.  *Bounds hold at every batch end.* For each aggregate, |value last said − truth| ≤ bound, against the value that
-    was *said*, never against the last sample. With bound 0 the value said equals the truth. An aggregate over nothing
-    has no value; becoming so, or ceasing to be, is always said.
+2.  *Bounds hold at every batch end.* For each aggregate, |value last published − truth| ≤ bound, against the value that
+    was *published*, never against the last sample. With bound 0 the published value equals the truth. An aggregate over
+    nothing has no value; becoming so, or ceasing to be, is always published.
 3.  *Silence means unchanged.* At most one notification for a query (and, for rows, for a query and key) comes of one
-    batch, and none where nothing has to be said.
-4.  *Rows are exact.* What was said of a selection, applied in order, equals recomputing it from the latest state. A
+    batch, and none where nothing has to be published.
+4.  *Rows are exact.* The published rows of a selection, applied in order, equal recomputing it from the latest state. A
     row enters or changes by an upsert, leaves by a delete, and a row whose selected columns did not change is not
     mentioned.
 5.  *Sums do not drift.* After any number of changes a sum differs from the correctly rounded sum of the present
     values by no more than 1e-9 of the sum of their magnitudes. Accumulators stand verbatim in snapshots.
 6.  *Snapshots.* `restore(snapshot())` gives an operator that goes on exactly like the first, equal bytes included.
-7.  *Register and unregister at any time.* What a query is told first is the answer as of that moment. Registering a
+7.  *Register and unregister at any time.* A query's first notification is its answer as of that moment. Registering a
     number that is there replaces it: that is how a query gets another bound, under a new plan epoch.
 8.  *Cost.* The work of a batch grows with the changes and with the queries they touch, not with the number of
     queries.
@@ -65,7 +65,7 @@ class Partitioning(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Changes:
-    """What one batch did to the latest state of a table, net: a row for each key whose row is another one now.
+    """Net changes of one batch to the latest state of a table: a row for each key whose row is another one now.
 
     `slots` number the keys, in rising order. `before` and `after` hold the table's columns; where `had` or `has` is
     False there was or is no row, and the columns hold nothing that counts. `times` are the event times.
@@ -111,7 +111,7 @@ class Latest(Protocol):
 
 
 class RowKind(IntEnum):
-    """What happened to a row of a selection."""
+    """Kind of a change to a row of a selection."""
 
     UPSERT = 0
     DELETE = 1
@@ -134,7 +134,7 @@ class Rows:
     """Rows that entered, changed or left selections on one table, or joins of two.
 
     Entry k says that row `places[k]` of `rows` is now in the answer of `queries[k]`, or that it left it. `rows` has the
-    table's columns; of a row that left, only the key columns count. The query itself says which columns it shows.
+    table's columns; of a row that left, only the key columns count. The query itself names the columns it shows.
     `slots` are those of `rows`, in rising order, where the host has any. Rows of joins go by the name of the pair of
     tables (`kinds.join.schema`) and have the columns of both.
     """
@@ -152,15 +152,15 @@ class Rows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Notifications:
-    """All that one step has to say, as of `position`."""
+    """The notifications of one step, as of `position`."""
 
     position: Position
     values: Values | None = None
     rows: Sequence[Rows] = field(default=())
     anew: tuple[int, ...] = ()
-    """Queries whose answers changed in more places than can be told: whoever listens needs the whole answer."""
+    """Queries whose answers changed in more places than fit: subscribers need the whole answer."""
     halted: tuple[int, ...] = ()
-    """Queries of which nothing more is said until they are woken, because following them takes too long."""
+    """Queries that are suspended until they are woken, because following them takes too long."""
 
     def __len__(self) -> int:
         return (0 if self.values is None else len(self.values)) + sum(len(rows) for rows in self.rows)
@@ -168,9 +168,9 @@ class Notifications:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answer:
-    """Everything that has been said of one query, as one piece: what a new subscriber is told.
+    """Everything published of one query, as one piece: the first answer of a new subscriber.
 
-    Of an aggregate it is the value last *said*, not the truth: the next notification is measured against it.
+    Of an aggregate it is the value last *published*, not the truth: the next notification is measured against it.
     `rows` has the table's columns. `changed` is the position at which the answer last changed.
     """
 
@@ -181,12 +181,12 @@ class Answer:
 
 
 class Rebuild(Enum):
-    """What an operator can be brought back from when a snapshot does not have its state, or has it in an older form."""
+    """Source of a rebuild when a snapshot lacks an operator's state, or has it in an older form."""
 
     TABLES = "the tables"
     """The queries are registered again over the rows as they are."""
     LOG = "the log"
-    """What was said depends on the past: all of the log is read again."""
+    """The output depends on the past: the whole log is read again."""
     NOTHING = "nothing"
     """It begins anew: the queries are registered again, and what they knew of the past is gone."""
 
@@ -194,12 +194,12 @@ class Rebuild(Enum):
 class Operator(ABC):
     """One way of keeping some kinds of query; see the module for what is promised.
 
-    A batch may change several tables of a query, and a row of its answer is said at most once of a batch: so the
+    A batch may change several tables of a query, and a row of its answer is published at most once a batch: so the
     changes of all tables of a batch come at once. What reads one table alone is written as a `TableOperator`.
     """
 
     name: str
-    """What its part of a snapshot is called."""
+    """Name of its part of a snapshot."""
     version: int = 1
     """Raise it when its snapshots change; one of another version is not handed to `restore`."""
     rebuilt_from: Rebuild = Rebuild.TABLES
@@ -228,7 +228,7 @@ class Operator(ABC):
 
     @abstractmethod
     def answer(self, number: int, query: StandingQuery, tables: Mapping[str, Latest]) -> Answer:
-        """What has been said of a query so far."""
+        """Everything published of a query so far."""
 
     @abstractmethod
     def snapshot(self) -> bytes:
@@ -236,12 +236,12 @@ class Operator(ABC):
 
     @abstractmethod
     def restore(self, state: bytes) -> None:
-        """Become what the snapshot was taken of."""
+        """Restore the state from a snapshot."""
 
     # ---- what an operator need not have
 
     def family(self, query: StandingQuery) -> Hashable | None:
-        """What queries on several tables have in common, if something is kept once for all that have it."""
+        """Shared structure of a query on several tables, kept once for all queries that have it."""
         return None
 
     def check_families(self, query: StandingQuery, known: Container[Hashable], count: int) -> None:
@@ -253,7 +253,7 @@ class Operator(ABC):
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """What was counted since the operator began, for whoever measures it."""
+        """Counters since the operator began, for metrics."""
         return _NO_COUNTS
 
     @property
@@ -272,7 +272,7 @@ class Operator(ABC):
         """Refuse a query whose answer has become larger than is kept, or that takes too much to keep."""
 
     def settle(self, tables: Mapping[str, Latest]) -> None:
-        """Do now what a restored operator puts off until the next batch."""
+        """Run the work that a restored operator defers to the next batch."""
 
     def warm_up(self) -> None:
         """Compile what keeping a query needs, ahead of the first; on any thread."""
@@ -283,7 +283,7 @@ class Operator(ABC):
         return _NOTHING_HALTED
 
     def limit(self, results: int, steps: int) -> None:
-        """Say no more results, and take no more steps, in one step of the log than this; halt what needs more."""
+        """Limit the results and the work of one step of the log; queries that need more are halted."""
 
     def wake(self, number: int, tables: Mapping[str, Latest]) -> None:
         """Follow a query again that was halted; refused while it would be again."""
@@ -340,7 +340,7 @@ class TableOperator(ABC):
 
     @abstractmethod
     def answer(self, number: int, latest: Latest) -> Answer:
-        """What has been said of a query so far."""
+        """Everything published of a query so far."""
 
     def foresee(self, query: StandingQuery, latest: Latest) -> None:
         """Another host keeps a query from now on: give its keys the slots that it gives them."""
@@ -355,4 +355,4 @@ class TableOperator(ABC):
 
     @abstractmethod
     def restore(self, state: bytes) -> None:
-        """Become what the snapshot was taken of."""
+        """Restore the state from a snapshot."""

@@ -1,4 +1,4 @@
-"""Which columns of a row are others now, as bits: a column is a bit in words of 64."""
+"""Column bit sets: the columns of a row that changed, one bit each in words of 64."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""Columns between Arrow and NumPy: a cell is a value and whether there is one.
+"""Column conversion between Arrow and NumPy: a column is its values and a validity mask.
 
 Arrow's own way to NumPy turns integers with nulls into floats, which cannot hold every BIGINT. Here a column is two
 arrays: `values`, with a filler where a cell is null, and `valid`. Instants are integers, texts are Python's.

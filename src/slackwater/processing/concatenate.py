@@ -1,4 +1,4 @@
-"""Values from several structures or operators as one piece, in order of their queries."""
+"""Concatenation of the outputs of several operators, in order of their queries."""
 
 from collections.abc import Iterable, Sequence
 
@@ -8,9 +8,9 @@ from slackwater.core.types import Position
 from slackwater.processing.base import Answer, Notifications, Values
 
 
-def gathered(said: Iterable[Values | None]) -> Values | None:
-    """All values that were said; None where there are none. No query is in two of them."""
-    values = [one for one in said if one is not None and len(one)]
+def gathered(outputs: Iterable[Values | None]) -> Values | None:
+    """All published values; None where there are none. No query is in two of them."""
+    values = [one for one in outputs if one is not None and len(one)]
     if len(values) < 2:
         return values[0] if values else None
     queries = np.concatenate([one.queries for one in values])
@@ -21,7 +21,7 @@ def gathered(said: Iterable[Values | None]) -> Values | None:
 
 
 def as_values(answers: Iterable[Answer]) -> Values | None:
-    """What answers say of aggregates, as values; None where they say nothing. Of rows they say nothing new."""
+    """The values of aggregates among answers; None where there are none. Rows are left out: they are not new."""
     found = sorted((one for one in answers if one.rows is None), key=lambda one: one.query)
     if not found:
         return None
@@ -32,9 +32,9 @@ def as_values(answers: Iterable[Answer]) -> Values | None:
     )
 
 
-def merged(said: Sequence[Notifications], position: Position) -> Notifications:
-    """What several operators say, as one; values in order of their queries."""
-    rows = tuple(part for one in said for part in one.rows if len(part))
-    anew = tuple(sorted(number for one in said for number in one.anew))
-    halted = tuple(sorted(number for one in said for number in one.halted))
-    return Notifications(position, gathered(one.values for one in said), rows, anew, halted)
+def merged(outputs: Sequence[Notifications], position: Position) -> Notifications:
+    """Merge the notifications of several operators; values in order of their queries."""
+    rows = tuple(part for one in outputs for part in one.rows if len(part))
+    anew = tuple(sorted(number for one in outputs for number in one.anew))
+    halted = tuple(sorted(number for one in outputs for number in one.halted))
+    return Notifications(position, gathered(one.values for one in outputs), rows, anew, halted)

@@ -1,4 +1,4 @@
-"""The host of operators: tables, standing queries, and which operator keeps which.
+"""Operator host: tables, standing queries, and the operator that keeps each of them.
 
 A host is handed the records of a log one after the other, each with the position at its end, and has no other input:
 its state is a function of the log and of where the batches were cut. It does no I/O. A node drives it from its log, a
@@ -14,10 +14,10 @@ Spark executor from a micro-batch, the simulator from a script.
 >>> host.register(1, Aggregate("rooms", AggregateFunction.AVG, "celsius", Bound(0.5)), Position(2)).value
 >>> for position, celsius in enumerate([20.0, 20.4, 20.6], start=3):
 ...     batch = to_batch(rooms, [Update("rooms", ("a", celsius), Instant(position), Origin("sensor", position))])
-...     said = host.apply("rooms", batch, Position(position))
-...     print(celsius, said.values.values.tolist() if said.values else "nothing to say")
+...     output = host.apply("rooms", batch, Position(position))
+...     print(celsius, output.values.values.tolist() if output.values else "within bound")
 20.0 [20.0]
-20.4 nothing to say
+20.4 within bound
 20.6 [20.6]
 """
 
@@ -151,7 +151,7 @@ class Host:
         return keeper.attend(number, query, position)
 
     def attends(self, number: int) -> bool:
-        """Whether results of a query are found here, whoever keeps it."""
+        """Whether results of a query are found here, even if another shard keeps it."""
         return any(operator.attends(number) for operator in self.operators)
 
     def unregister(self, number: int, position: Position) -> None:
@@ -172,7 +172,7 @@ class Host:
         return self.apply_all({table: batch}, position)
 
     def apply_all(self, batches: Mapping[str, pa.RecordBatch], position: Position) -> Notifications:
-        """Take batches of several tables in as one: a pair of rows that both changed is said once."""
+        """Take batches of several tables in as one: a pair of rows that both changed is published once."""
         self._check_order(position)
         tables = {name: self.latest(name) for name in sorted(batches)}
         changes = [table.fold(batches[name]) for name, table in tables.items()]
@@ -182,7 +182,7 @@ class Host:
                 if len(one):
                     self.watch(one)
         everything = merged([one.apply(changes, self._tables, position) for one in self.operators], position)
-        # In the order of names, as several hosts together say it.
+        # In the order of names, as several hosts together publish it.
         rows = tuple(sorted(everything.rows, key=lambda rows: rows.table))
         return replace(everything, rows=rows)
 
@@ -193,7 +193,7 @@ class Host:
         return merged([operator.advance(time, position) for operator in self.operators], position)
 
     def answer(self, number: int) -> Answer:
-        """What has been said of a query so far: what a new subscriber is told."""
+        """Everything published of a query so far: the first answer of a new subscriber."""
         query = self.query(number)
         return self._keepers[number].answer(number, query, self._tables)
 
@@ -206,7 +206,7 @@ class Host:
         self._keeper(query).check_families(query, known, len(known))
 
     def family(self, query: StandingQuery) -> Hashable | None:
-        """What is kept once for all queries that have it in common."""
+        """Structures that are kept once for all queries that share them."""
         return self._keeper(query).family(query)
 
     def weight(self, number: int) -> int:
@@ -214,7 +214,7 @@ class Host:
         return self._keepers[number].weight(number, self._queries[number])
 
     def counters(self) -> dict[str, int]:
-        """What operators have counted."""
+        """Counters of the operators."""
         return {name: count for operator in self.operators for name, count in operator.counters.items()}
 
     def explain(self, query: StandingQuery) -> ExplainTree | None:
@@ -235,12 +235,12 @@ class Host:
         self._keepers[number].wake(number, self._tables)
 
     def settle(self) -> None:
-        """Do what was put off when a snapshot was read."""
+        """Run the work that was deferred when a snapshot was read."""
         for operator in self.operators:
             operator.settle(self._tables)
 
     def cold(self, query: StandingQuery) -> bool:
-        """Whether something is to be compiled before a query is taken in quickly."""
+        """Whether kernels are still to be compiled before a query is registered quickly."""
         return self._keeper(query).cold
 
     def warm_up(self, query: StandingQuery) -> None:
@@ -288,7 +288,7 @@ class Host:
         return answer_schema(name, lambda table: self.latest(table).schema)
 
     def _checked(self, query: StandingQuery) -> Operator:
-        """Who keeps a query, if it fits the tables."""
+        """Return the operator that keeps a query, if it fits the tables."""
         check_query(query, lambda name: self.latest(name).schema)
         return self._keeper(query)
 
@@ -306,10 +306,10 @@ class Host:
         return known
 
     def restore(self, body: bytes) -> None:
-        """Become what the snapshot was taken of.
+        """Restore the state from a snapshot.
 
         Parts of it belong to operators by name and version. An operator whose part is missing, or of another version,
-        is rebuilt from what it says it can be rebuilt from; parts of operators that are not here are passed over.
+        is rebuilt from its declared source (`Rebuild`); parts of operators that are not here are passed over.
         """
         parts = state.unpack("host", body)
         found = {name: (own, *version) for name, own, *version in parts["operators"]}

@@ -1,4 +1,4 @@
-"""The latest state of one table: updates folded into columns by slot.
+"""Latest state of one table: updates folded into columns by slot, last writer wins.
 
 Design
     Every key gets a *slot*, a number that stays its own for good, in the order in which keys are first met. Columns
@@ -6,8 +6,8 @@ Design
     the state does not depend on the order in which rows come. A deletion keeps its rank: an older row that comes late
     does not bring the key back. That is why a slot is never given away, and why memory grows with the keys ever met.
 
-    `fold` says what a batch did, net: of each key only its last row is looked at, and where that row equals the one
-    that was there nothing changed. The key → slot index is a Python dictionary asked through `map`.
+    `fold` returns the net changes of a batch: of each key only its last row is looked at, and where that row equals the
+    one that was there nothing changed. The key → slot index is a Python dictionary asked through `map`.
 
 Invariants
     A slot without a row has null in every column but the key's. `_ranked` is False only for keys that a query named
@@ -125,7 +125,7 @@ class LatestTable:
         self._adopt(schema)
 
     def fold(self, batch: pa.RecordBatch) -> Changes:
-        """Take a batch of updates in, and say what it changed."""
+        """Apply a batch of updates, and return its net changes."""
         batch = self._checked(batch)
         slots = self._slots_in(batch)
         winners, chosen = self._last_in(batch, slots)

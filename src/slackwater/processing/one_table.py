@@ -1,4 +1,4 @@
-"""An operator on one table, as a host sees operators: each table's changes are handed to it by themselves."""
+"""One-table adapter: a `TableOperator` as an operator over the changes of several tables."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,7 +17,7 @@ class OneTable(Operator):
         self.rebuilt_from, self.partitioning = inner.rebuilt_from, inner.partitioning
 
     def accepts(self, query: StandingQuery) -> bool:
-        """What the operator accepts."""
+        """Whether the operator accepts a query."""
         return self.inner.accepts(query)
 
     def register(self, number: int, query: StandingQuery, tables: Mapping[str, Latest], position: Position) -> Answer:
@@ -30,19 +30,19 @@ class OneTable(Operator):
 
     def apply(self, changes: Sequence[Changes], tables: Mapping[str, Latest], position: Position) -> Notifications:
         """Table by table."""
-        said = [self.inner.apply(one, tables[one.table], position) for one in changes if len(one)]
-        return said[0] if len(said) == 1 else merged(said, position)
+        outputs = [self.inner.apply(one, tables[one.table], position) for one in changes if len(one)]
+        return outputs[0] if len(outputs) == 1 else merged(outputs, position)
 
     def advance(self, time: Instant, position: Position) -> Notifications:
         """Let time pass."""
         return self.inner.advance(time, position)
 
     def answer(self, number: int, query: StandingQuery, tables: Mapping[str, Latest]) -> Answer:
-        """What has been said of a query."""
+        """Everything published of a query so far."""
         return self.inner.answer(number, tables[query.table])
 
     def foresee(self, query: StandingQuery, tables: Mapping[str, Latest]) -> None:
-        """Give its keys the slots that whoever keeps it gives them."""
+        """Give its keys the slots that the inner operator gives them."""
         self.inner.foresee(query, tables[query.table])
 
     def weight(self, number: int, query: StandingQuery) -> int:
@@ -54,5 +54,5 @@ class OneTable(Operator):
         return self.inner.snapshot()
 
     def restore(self, state: bytes) -> None:
-        """Become what the snapshot was taken of."""
+        """Restore the state from a snapshot."""
         self.inner.restore(state)

@@ -1,4 +1,4 @@
-"""The list of operators: every way of keeping standing queries that a host has unless it is told otherwise."""
+"""OPERATORS: the list of operators of a host, in order of preference."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from slackwater.processing.joined import StandingJoins
 from slackwater.processing.selection import Selections
 
 OPERATORS: list[Callable[[], Operator | TableOperator]] = [BoundedAggregates, Selections, StandingJoins]
-"""What makes them; the first that accepts a query keeps it."""
+"""Their factories; the first operator that accepts a query keeps it."""
 
 
 def operators() -> list[Operator | TableOperator]:

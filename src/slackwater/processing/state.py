@@ -1,4 +1,4 @@
-"""State as bytes: a MessagePack map of plain values and NumPy arrays, headed by what it is of.
+"""State serialisation: a MessagePack map of plain values and NumPy arrays under a header.
 
 Equal states give equal bytes, which is how two hosts are compared; so nothing here may depend on the order of a set.
 """
@@ -23,7 +23,7 @@ def pack(kind: str, parts: dict[str, Any]) -> bytes:
 
 
 def unpack(kind: str, state: bytes) -> dict[str, Any]:
-    """What `pack` was given; arrays can be written to."""
+    """Read back the argument of `pack`; arrays are writable."""
     try:
         found, version, parts = _DECODER.decode(state)
     except (msgspec.MsgspecError, ValueError, TypeError) as error:

@@ -123,7 +123,7 @@ def past_of(memories: Sequence[ItemHistory], random: np.random.Generator) -> Pas
         if shared >= ENOUGH_TICKS:
             length, ends = min(length, shared), dict.fromkeys(ends, end)
         else:
-            length = min(length, (each.span for each in pulled))
+            length = min(length, *(each.span for each in pulled))
     half = max(longest // length, 1)
     common = random.standard_normal(2 * half * length + 1)
     columns = []

@@ -1,4 +1,4 @@
-"""Bounded aggregates: one number over many rows, said again only where it left its bound."""
+"""Bounded aggregates: one number over many rows, published again only when it leaves its bound."""
 
 from slackwater.processing.bounded.operator import BoundedAggregates
 

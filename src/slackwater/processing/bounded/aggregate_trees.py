@@ -1,4 +1,4 @@
-"""Bounded aggregates of listed items over one column: the trees of `kernels.aggregate_tree`, coming and going.
+"""Aggregate-tree store: bounded aggregates of listed items over one column, registered and removed at any time.
 
 A forest mirrors its column by slot, because a touched query reads the values of all its items, changed or not.
 """
@@ -96,7 +96,7 @@ class Forest:
         self._node_ranges.give_back(first, count)
 
     def apply(self, slots: Integers, values: Floats, position: Position) -> Values | None:
-        """Take new values of some slots in; what has to be said, in order of queries."""
+        """Apply new values of some slots; return the values to publish, in order of queries."""
         self._cover(int(slots[-1]) + 1 if len(slots) else 0)
         count, touches = kernel.touch(
             slots,
@@ -121,8 +121,8 @@ class Forest:
         nodes = nodes[np.argsort(nodes["number"])]
         return Values(nodes["number"].copy(), nodes["said"].copy(), nodes["there"].astype(np.bool_))
 
-    def said(self, number: int) -> tuple[float | None, Position]:
-        """What was said of a query last, and when."""
+    def published(self, number: int) -> tuple[float | None, Position]:
+        """Value of a query last published, and its position."""
         node = self._nodes[self._root(number)]
         return (float(node["said"]) if node["there"] else None), Position(int(node["changed"]))
 

@@ -1,4 +1,4 @@
-"""Whether an aggregate lists its items: by weights, or by a condition on nothing but the key.
+"""Item-list detection: the listed items of an aggregate, by weights or by a condition on the key alone.
 
 `WHERE room IN ('a', 'b')` on a table with the key `room` names its rows as a list of weights does, and is kept the
 same way: no index over regions, no rows entering and leaving.

@@ -1,4 +1,4 @@
-"""The operator of bounded aggregates: SUM, AVG, COUNT, MIN and MAX with WITHIN.
+"""Bounded-aggregate operator: SUM, AVG, COUNT, MIN and MAX with WITHIN.
 
 Design
     Aggregates that list their items are kept in a `Forest` for each table and column: a change goes to the queries
@@ -83,22 +83,22 @@ class BoundedAggregates(TableOperator):
                 del self._forests[home]
 
     def apply(self, changes: Changes, latest: Latest, position: Position) -> Notifications:
-        """Take changes in, and say what left its bound."""
+        """Apply changes, and publish the values that left their bound."""
         before, after = Sheet(changes.before, changes.had), Sheet(changes.after, changes.has)
-        said: list[Values | None] = []
+        outputs: list[Values | None] = []
         for (table, column), forest in self._forests.items():
             if table == changes.table:
-                said.append(forest.apply(changes.slots, after.numbers(column), position))
+                outputs.append(forest.apply(changes.slots, after.numbers(column), position))
         regional = self._regionals.get(changes.table)
         if regional is not None:
-            said.append(regional.apply(changes, before, after, latest, position))
-        return Notifications(position, gathered(said))
+            outputs.append(regional.apply(changes, before, after, latest, position))
+        return Notifications(position, gathered(outputs))
 
     def answer(self, number: int, latest: Latest) -> Answer:
-        """What has been said of a query so far."""
+        """Everything published of a query so far."""
         home = self._homes[number]
         kept = self._regionals[home] if isinstance(home, str) else self._forests[home]
-        value, changed = kept.said(number)
+        value, changed = kept.published(number)
         return Answer(number, changed, value)
 
     def foresee(self, query: StandingQuery, latest: Latest) -> None:
@@ -125,7 +125,7 @@ class BoundedAggregates(TableOperator):
         )
 
     def restore(self, body: bytes) -> None:
-        """Become what the snapshot was taken of."""
+        """Restore the state from a snapshot."""
         parts: dict[str, Any] = state.unpack("bounded aggregates", body)
         self._forests = {(table, column): Forest.of(own) for table, column, own in parts["forests"]}
         self._regionals = {table: Regional.of(own) for table, own in parts["regionals"]}

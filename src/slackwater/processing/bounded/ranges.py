@@ -1,4 +1,4 @@
-"""Which places of an array are in use: ranges given out and taken back.
+"""Range allocator: places of an array in use, handed out and taken back.
 
 Sizes are rounded up to a power of two beyond eight, so that what one query leaves fits the next one.
 """

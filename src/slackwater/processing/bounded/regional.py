@@ -1,7 +1,7 @@
-"""Bounded aggregates over regions of one table: running totals, read from the rows again where they cannot be trusted.
+"""Regional aggregates: running totals over regions of one table, recomputed from the rows when they lose precision.
 
-`kernels.accumulators` says when that is. Reading again costs one pass over the table; the totals of sums hardly ever
-need it, a minimum needs it when the row that has it goes and nothing as small comes.
+`kernels.accumulators` has the test for that. Reading again costs one pass over the table; the totals of sums hardly
+ever need it, a minimum needs it when the row that has it goes and nothing as small comes.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ from slackwater.processing.bounded.ranges import RangeAllocator
 from slackwater.processing.regions import RegionIndex, Sheet, inside
 
 _KEPT = ("high", "low", "magnitude", "largest", "steps", "count", "said", "changed", "there", "stale")
-"""What a snapshot holds of an accumulator; the rest follows from the query."""
+"""Fields of an accumulator in a snapshot; the rest follows from the query."""
 
 
 class Regional:
@@ -64,7 +64,7 @@ class Regional:
         self._place_ranges.give_back(place, 1)
 
     def apply(self, changes: Changes, before: Sheet, after: Sheet, latest: Latest, position: Position) -> Values | None:
-        """Take changes in; what has to be said, in order of queries."""
+        """Apply changes; return the values to publish, in order of queries."""
         waiting = 0
         for sign, sheet in ((-1, before), (1, after)):
             rows, places = self._index.match(sheet, latest.schema)
@@ -91,12 +91,12 @@ class Regional:
         count = kernel.say(self._records, self._queue, waiting, position, self._said)
         if not count:
             return None
-        said = self._records[self._said[:count]]
-        said = said[np.argsort(said["number"])]
-        return Values(said["number"].copy(), said["said"].copy(), said["there"].astype(np.bool_))
+        changed = self._records[self._said[:count]]
+        changed = changed[np.argsort(changed["number"])]
+        return Values(changed["number"].copy(), changed["said"].copy(), changed["there"].astype(np.bool_))
 
-    def said(self, number: int) -> tuple[float | None, Position]:
-        """What was said of a query last, and when."""
+    def published(self, number: int) -> tuple[float | None, Position]:
+        """Value of a query last published, and its position."""
         record = self._records[self._places[number]]
         return (float(record["said"]) if record["there"] else None), Position(int(record["changed"]))
 
@@ -114,7 +114,7 @@ class Regional:
 
     @classmethod
     def of(cls, parts: dict[str, Any]) -> "Regional":
-        """What these parts were taken of."""
+        """Restore the accumulators that these parts were taken of."""
         regional = cls()
         for k, (number, plain) in enumerate(zip(parts["numbers"].tolist(), parts["queries"], strict=True)):
             query = query_of(plain)

@@ -1,4 +1,4 @@
-"""Standing joins as subscriptions: very many of them, each with its own ranges, grouped by what they have in common."""
+"""Standing joins: very many join subscriptions, grouped by shape, each with ranges of its own."""
 
 from slackwater.processing.joined.family import Family, Moment
 from slackwater.processing.joined.lower import FamilyShape, lowered

@@ -1,11 +1,11 @@
-"""The whole answer of one join, from the latest state of its tables: what a new subscriber is told.
+"""Join snapshot: the whole answer of one join from the latest state of its tables, for a new subscriber.
 
 Both tables are put in the order of what they are compared by, and one is searched for each row of the other. A band is
 searched a little wider than it is, because of rounding, and then the difference itself decides: right − left as
 doubles, as everywhere. What a shape sees of its tables is remembered until they change: subscribers come in crowds.
 
 How many pairs there are is known before any is written down. Two tables of 100 000 rows have ten thousand million, so
-whoever lets strangers ask (`check`) must look first.
+a caller that serves strangers must `check` first.
 """
 
 from dataclasses import dataclass

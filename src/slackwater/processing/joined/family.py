@@ -1,14 +1,14 @@
-"""The joins of one shape, in one matcher, with the rows of both tables that can be partners.
+"""Join family: the joins of one shape in one matcher, with the possible partner rows of both tables.
 
 Design
     A row's id is the slot of its key. Rows with a null in a column that is compared or has a range are left out: they
     are in no pair. Keys of an equality are numbered as they are met, unless they are doubles, so that every type
-    compares exactly; numbers of keys are nobody's business but the matcher's.
+    compares exactly; numbers of keys stay inside the matcher.
 
     Queries wait until they are needed and come in together. Rows come in with the first batch after that, as they
     were *before* it: so a family that was restored, or has just been founded, needs nothing but the latest state.
 
-    A family that is spread over shards (`spreading`) has, in each of them, all queries and the rows of the shard.
+    A family that is spread over shards (`shard`) has, in each of them, all queries and the rows of the shard.
 """
 
 from collections import deque
@@ -57,7 +57,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pairs:
-    """Results: which query, and which pair of slots as one number."""
+    """Results: the query, and the pair of slots as one number."""
 
     queries: Integers
     pairs: Integers
@@ -86,7 +86,7 @@ class Family:
         self._halted: set[int] = set()
         """Queries that are not matched."""
         self.crowded: set[int] = set()
-        """Queries of whose results with the last changes not all were told."""
+        """Queries whose results with the last changes were cut short."""
         self.steps = 0
         """Steps that the last changes took (`matching.limited`)."""
         self.asked = 0
@@ -173,7 +173,7 @@ class Family:
         self._waiting.clear()
 
     def trackers(self) -> tuple[HotspotTracker, ...]:
-        """What knows the stabbing groups: of the bands; or of the ranges of one side, for rows of the other."""
+        """Stabbing groups: of the bands, or of the ranges of one side for rows of the other."""
         return (self.matcher.tracker,) if isinstance(self.matcher, BandHotspot) else self.matcher.trackers
 
     @property

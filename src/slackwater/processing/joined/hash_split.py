@@ -1,4 +1,4 @@
-"""Keys as places on a line from 0 to 1, so that keys, too, can be cut into ranges.
+"""Hash partitioning: keys as points between 0 and 1, so that keys, too, are cut into ranges.
 
 Places are the same in every process and on every machine, and equal for values that are equal. Two keys at one place do
 no harm: they are kept together.

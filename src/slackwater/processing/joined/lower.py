@@ -1,4 +1,4 @@
-"""A join as numbers: what it has in common with others, and the ranges that are its own.
+"""Lowering: a join compiled to its family's shape and the numeric ranges of its own.
 
 Ranges are closed at both ends, as matchers have them: an open end is the next double inside. What ranges hold are
 numbers, times in microseconds; beyond 2⁵³ whole numbers are compared as doubles.
@@ -17,7 +17,7 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True, slots=True, order=True)
 class FamilyShape:
-    """What the joins of a family have in common: tables, the columns that are compared, and the columns with ranges."""
+    """Shape of a family of joins: tables, compared columns and columns with ranges."""
 
     left: str
     right: str

@@ -1,4 +1,4 @@
-"""The operator of standing joins: pairs of rows, every change.
+"""Join operator: pairs of rows that enter, change in or leave the answers of standing joins.
 
 Design
     Joins of one shape are a family and share a matcher (`family`). A batch asks each family that reads a changed table
@@ -7,16 +7,16 @@ Design
     for is one. Only in the first: the pair left. Only in the second: it entered. In both: it is mentioned where a
     column that the query shows is another one now.
 
-    Neither rows nor answers are kept: what was said of a join is the latest state of its tables, joined. So a snapshot
-    is the queries alone, and families have their rows again with the first batch after it.
+    Neither rows nor answers are kept: the published answer of a join is the latest state of its tables, joined. So a
+    snapshot is the queries alone, and families have their rows again with the first batch after it.
 
-    The rows that are said have the columns of both tables (`kinds.join.schema`); their slot is that of the pair.
+    The published rows have the columns of both tables (`kinds.join.schema`); their slot is that of the pair.
 
 Shards
-    Where several shards share the rows of joins (`spreading`), each also finds the results of joins that another one
+    Where several shards share the rows of joins (`shard`), each also finds the results of joins that another one
     keeps: those are *guests* here. A pair whose left row has come from another shard is new here though it may not be
-    new at all; the other shard says that it left. So what is said of a pair that shows nothing new is that it *stays,
-    if it was there* (`STAYS`), and whoever joins what the shards say settles it.
+    new at all; the other shard reports that it left. So a pair that shows nothing new is reported as *staying,
+    if it was there* (`STAYS`), and the merge of the shards' outputs settles it.
 """
 
 from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
@@ -55,7 +55,7 @@ from slackwater.processing.regions import Sheet
 from slackwater.sql.explain_tree import Detail, ExplainTree
 
 STAYS = 2
-"""Of a shard: the pair is in the answer; it was before and shows nothing new, if another shard says that it left."""
+"""Of a shard: the pair is in the answer; it was before and shows nothing new, if another shard reports that it left."""
 
 _STEP_ROWS = 8_192
 """Rows of a step by which a join that was halted is measured."""
@@ -77,7 +77,7 @@ class StandingJoins(Operator):
     def __init__(self, most_results: int | None = None, most_steps: int | None = None) -> None:
         self.most_results = most_results
         """Results that rows of one table may give the joins of one shape in one step; all of them are in memory at
-        once. Beyond that, some joins are to be told *anew*, see `base.Notifications`."""
+        once. Beyond that, some joins are published *anew*, see `base.Notifications`."""
         self.most_steps = most_steps
         """Steps (`matching.limited`) that all joins may take in one step of the log. Beyond that, some are *halted*."""
         self._halted: dict[int, str] = {}
@@ -159,17 +159,17 @@ class StandingJoins(Operator):
         crowded.sort()
         without = sorted((*crowded, *halted))
         self._changed.update(dict.fromkeys(without, position))
-        said = []
+        outputs = []
         for (left, right), parts in sorted(found.items()):
             if without:
                 parts = [(_without(old, without), _without(new, without)) for old, new in parts]
-            rows = self._said(by_table, tables[left], tables[right], parts, position)
+            rows = self._published_rows(by_table, tables[left], tables[right], parts, position)
             if rows is not None:
-                said.append(rows)
-        return Notifications(position, rows=tuple(said), anew=tuple(crowded), halted=tuple(sorted(halted)))
+                outputs.append(rows)
+        return Notifications(position, rows=tuple(outputs), anew=tuple(crowded), halted=tuple(sorted(halted)))
 
     def answer(self, number: int, query: StandingQuery, tables: Mapping[str, Latest]) -> Answer:
-        """What has been said of a query so far."""
+        """Everything published of a query so far."""
         assert isinstance(query, Join)
         return Answer(
             number, self._changed[number], rows=self._answers.answer(query, tables[query.left], tables[query.right])
@@ -245,7 +245,7 @@ class StandingJoins(Operator):
         self._answers.check(query, tables[query.left], tables[query.right], self.most_pairs)
 
     def wake(self, number: int, tables: Mapping[str, Latest]) -> None:
-        """Match a join again that was halted, unless it would be again; then say why.
+        """Match a join again that was halted, unless it would be again; then return the reason.
 
         It is measured by a step in which as many rows change on both sides as a step of the log has at most.
         """
@@ -261,7 +261,7 @@ class StandingJoins(Operator):
         del self._halted[number]
 
     def snapshot(self) -> bytes:
-        """The whole state; who was halted is found out again."""
+        """The whole state; halted joins are found out again."""
         kept: list[Any] = [
             [number, plain_query(self._queries[number]), int(self._changed[number])]
             for number in sorted(self._queries.keys() - self._guests)
@@ -269,7 +269,7 @@ class StandingJoins(Operator):
         return state.pack("joins", {"kept": kept})
 
     def restore(self, body: bytes) -> None:
-        """Become what the snapshot was taken of."""
+        """Restore the state from a snapshot."""
         for kept in (self._queries, self._changed, self._shapes, self._families, self._restored, self._halted):
             kept.clear()
         self._guests.clear()
@@ -284,7 +284,7 @@ class StandingJoins(Operator):
     # ---- shards
 
     def spread(self, part: ShardPart | None) -> None:
-        """Be one of several shards from now on, or the only one. Guests are to be told of again when it was."""
+        """Be one of several shards from now on, or the only one. Guests are registered again when it was."""
         if part == self._part:
             return
         for number in sorted(self._guests) if part is None else ():
@@ -367,9 +367,9 @@ class StandingJoins(Operator):
         family.add(number, ranges)
         self._shapes[number] = which
 
-    # ---- what is said
+    # ---- output
 
-    def _said(
+    def _published_rows(
         self,
         changes: Mapping[str, Changes],
         left: Latest,
@@ -396,14 +396,14 @@ class StandingJoins(Operator):
         which, at = np.divmod(are[unsure], len(pairs))
         different = ~unsure
         different[unsure] = self._differ(changes, left, right, numbers, which, pairs[at])
-        said: Flags = ~stays | different
-        entered = are[said]
+        shown: Flags = ~stays | different
+        entered = are[shown]
         gone = were[~np.isin(were, are, assume_unique=True)]
         facts = np.concatenate((entered, gone))
         if not len(facts):
             return None
         kinds = np.full(len(facts), RowKind.DELETE, np.int8)
-        kinds[: len(entered)] = np.where(different[said], RowKind.UPSERT, STAYS)
+        kinds[: len(entered)] = np.where(different[shown], RowKind.UPSERT, STAYS)
         order = np.argsort(facts)
         facts, kinds = facts[order], kinds[order]
         queries = numbers[facts // len(pairs)]
@@ -423,7 +423,7 @@ class StandingJoins(Operator):
         places: Integers,
         pairs: Integers,
     ) -> Flags:
-        """Of results that stay, which show a column that is another one now."""
+        """Flag the results that stay and show a column that changed."""
         result: Flags = np.zeros(len(pairs), np.bool_)
         if not len(pairs):
             return result

@@ -1,4 +1,4 @@
-"""Rows as a join sees them: what they are joined on, the attributes there are ranges for, and whether all are there."""
+"""Join rows: the join value, the range attributes and the null check of each row."""
 
 from itertools import islice
 
@@ -63,7 +63,7 @@ class KeyNumbers:
 
 
 def partners(shape: FamilyShape, side: JoinSide, sheet: Sheet, keys: KeyNumbers) -> tuple[Floats, Floats, Flags]:
-    """What rows are joined on, their attributes, and which rows can be partners at all."""
+    """Join values of rows, their attributes, and the rows that can be partners at all."""
     values, valid = sheet.cells(shape.column(side))
     there: Flags = sheet.present & valid
     names = shape.attributes(side)

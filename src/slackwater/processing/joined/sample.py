@@ -1,4 +1,4 @@
-"""How the rows and joins of a line lie: what somebody needs who has to cut it.
+"""Load sample: the distribution of rows and joins along a partitioned line, for choosing its cuts.
 
 A survey looks at samples, so it costs the same however many rows and joins there are: rows in equal steps, each moved
 by a share of a step so that no pattern in the rows meets the steps; joins in equal steps.

@@ -1,4 +1,4 @@
-"""Joins spread over shards by the values that are compared: what one of the shards has of the rows.
+"""Range sharding of joins: the part of the rows that one shard keeps.
 
 Design
     Joins that compare the same columns lie on one *line*: of a band it is the values themselves, of an equality the
@@ -26,7 +26,7 @@ from slackwater.processing.matching.shard import Cuts
 
 
 class ComparedColumns(msgspec.Struct, frozen=True, order=True):
-    """What joins compare."""
+    """The columns that joins compare."""
 
     left: str
     right: str

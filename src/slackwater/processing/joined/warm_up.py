@@ -1,7 +1,7 @@
-"""Everything that matching joins needs, compiled before anybody waits for it.
+"""JIT warm-up: every kernel of join matching compiled before the first join needs it.
 
 On a machine that has never matched a join compiling takes many seconds, longer than a lease; and it would happen where
-the first join is taken in, with everybody waiting. So whoever reads the first join, on whatever thread, does it then.
+the first join is registered, while all clients wait. So the thread that reads the first join compiles them first.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
-"""Standing joins by the million: which of them does an arriving row have new results for. Needs the `node` extra.
+"""Join matching: millions of standing joins, and those with new results for an arriving row. Needs the `node` extra.
 
 Band joins: `BandSSI` (or `BandHotspot` where most queries are in few groups and the rest is scattered). Select-joins:
-`SelectRouter`, which chooses for each row. `Naive` is their oracle; `Cuts` says which shard has which rows.
+`SelectRouter`, which chooses for each row. `Naive` is their oracle; `Cuts` maps rows to shards.
 """
 
 from slackwater.processing.matching.band_hotspot import BandHotspot

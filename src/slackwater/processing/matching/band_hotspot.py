@@ -1,4 +1,4 @@
-"""Hotspots by BJ-SSI, the scattered rest by an older way: no group that is small costs a probe of its own lists.
+"""Hotspot band join: BJ-SSI for large groups, an older method for the rest; no small group costs a probe of its own.
 
 Few scattered queries are asked one by one (BJ-QOuter), in the order of their left ends, so that one looks where the one
 before it looked. Where they are more than a thirtieth of the rows across, a merge join (BJ-MJ) is quicker: it steps

@@ -1,4 +1,4 @@
-"""Merge join of ranges by left end with the rows across, both in order: BJ-MJ. O(n + m) a row."""
+"""BJ-MJ: a merge join of the sorted ranges with the sorted rows across. O(n + m) a row."""
 
 import numpy as np
 

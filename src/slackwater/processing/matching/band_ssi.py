@@ -1,4 +1,4 @@
-"""BJ-SSI: the ranges in stabbing groups, each by left end and by right end. O(τ log m + k) a row.
+"""BJ-SSI: the ranges in stabbing groups, each sorted by left end and by right end. O(τ log m + k) a row.
 
 Seen as differences, the ranges of a group all hold its point. Take the rows across nearest that point on either side: a
 range of the group that holds any row holds one of these two. So a group's affected queries are a beginning of its

@@ -1,4 +1,4 @@
-"""Standing joins: which of very many joins does an arriving row have new results for.
+"""Matcher protocol: the standing joins that have new results for an arriving row.
 
 Design
     Two tables, *left* and *right*, are joined on one number each. All queries of a matcher have one `MatcherShape`: a
@@ -6,9 +6,9 @@ Design
     ask besides that attributes of the left row and of the right row lie in ranges of the query's own. Everything is in
     columns; a query is known by its number, a row by its id.
 
-    A matcher is an index: it answers which queries a row is a partner for, and it is told which rows and queries
-    there are. What a host does with a change of a table is `change`, below: a row that goes is matched as it was, a
-    row that comes as it is, an updated row both ways.
+    A matcher is an index: it answers which queries a row is a partner for, and the caller reports the rows and queries
+    that there are. What a host does with a change of a table is `change`, below: a row that goes is matched as it was,
+    a row that comes as it is, an updated row both ways.
 
 Contract (kept by every matcher, tested in `tests/contracts/test_matchers.py`)
 

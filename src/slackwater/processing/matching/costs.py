@@ -1,4 +1,4 @@
-"""What each way of matching a row with select-joins costs: formulas with fitted constants.
+"""Cost model of select-join methods: formulas with fitted constants.
 
 With |S| rows across, |Q| queries, k_j rows that join, k_s queries that want the row (of these k_c scattered) and hot
 groups H₁ … H_g, in seconds:

@@ -1,4 +1,4 @@
-"""The groups of select-joins as rows of one side ask them: by left end across, by right end across, and as rectangles.
+"""Group indexes of select-joins for one side's rows: by left end across, by right end across, and as rectangles.
 
 A group's queries are in three lists, so that a row that many ranges across could satisfy is asked by its own range, and
 one that few could by theirs. Scattered queries are rectangles only.

@@ -1,4 +1,4 @@
-"""Groups of a stabbing partition, in columns: point, size, hull and what is common to the ranges of each.
+"""Group table of a stabbing partition, in columns: point, size, hull and common part of each group's ranges.
 
 Hull and common part are those of all ranges that ever joined the group, so after deletions the hull may be too wide and
 the common part too narrow: both ways a look too many and never one too few.

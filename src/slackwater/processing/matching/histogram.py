@@ -1,4 +1,4 @@
-"""Histogram of intervals with equal width: how many ranges hold a point, estimated from few numbers."""
+"""Interval histogram: the number of ranges that hold a point, estimated from few numbers."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Hotspots: which stabbing groups hold so large a share of the ranges that they are worth an index of their own.
+"""Hotspots: the stabbing groups with so large a share of the ranges that they deserve an index of their own.
 
 The ranges are split into *hot* groups and a *scattered* rest, which is kept in a dynamic partition only to see where a
 new hotspot grows. Ranges join a hot group if they hold its point. At every moment that can be observed, which is after
@@ -104,7 +104,7 @@ class HotspotTracker:
         self.changes += len(slots)
 
     def settle(self) -> list[Move]:
-        """Restore the invariants; returns who went where, in order."""
+        """Restore the invariants; return the moves of ranges between groups, in order."""
         small = self.hot.smaller(self.alpha / 2 * self._count)
         moves = [self._demote(group) for group in small.tolist()]
         self.scattered.settle()

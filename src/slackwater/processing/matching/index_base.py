@@ -1,6 +1,6 @@
-"""What all matchers but NAIVE have in common: tables of rows and queries, the rows in order, and the three outputs.
+"""Indexed matcher, the base class of all matchers but NAIVE: row and query tables, ordered rows and three outputs.
 
-A matcher of this kind says in `_probe` which queries *may* be affected by each row, without missing one:
+A matcher of this kind names in `_probe` the queries that *may* be affected by each row, without missing one:
 
 - of a band join, those whose band holds a difference to some row across;
 - of a select-join, those whose first range on the row's own side holds it, and whose first range across holds the first
@@ -37,7 +37,7 @@ Found = tuple[Integers, Integers, Integers]
 
 
 class IndexedMatcher(ABC):
-    """Rows, queries and outputs; see the module for what is left to say."""
+    """Rows, queries and outputs; subclasses add the probe, see the module."""
 
     SHAPES: ClassVar[tuple[bool, ...]] = (True, False)
     """The shapes it is for: band, select-join, or both."""
@@ -209,7 +209,7 @@ class IndexedMatcher(ABC):
     ) -> tuple[int, Integers, Integers, bool]:
         """The partners of pairs of row and query, as far as there is room for them and steps are left.
 
-        Says before which pair it ended, and whether for want of steps.
+        Returns the pair before which it ended, and whether the steps ran out.
         """
         queries, other = self._queries, side.other
         steps, out = np.empty(len(slots), np.int64), (np.empty(room, np.int64), np.empty(room, np.int64))

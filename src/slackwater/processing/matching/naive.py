@@ -1,4 +1,4 @@
-"""NAIVE: every query against every pair of rows. Slow and obvious; the oracle of the others.
+"""NAIVE: every query against every pair of rows, the slow test oracle of the others.
 
 >>> import numpy as np
 >>> from slackwater.processing.matching.base import BAND, JoinRows, JoinSide, band_joins

@@ -1,4 +1,4 @@
-"""A sorted list that changes, as an object: `slackwater.kernels.sorted_blocks` with arrays that grow."""
+"""Growable sorted list: `slackwater.kernels.sorted_blocks` as an object."""
 
 from itertools import pairwise
 

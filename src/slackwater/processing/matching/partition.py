@@ -1,4 +1,4 @@
-"""Dynamic stabbing partitions: at most (1 + ε) times the fewest groups, at all times, without starting over each time.
+"""Dynamic stabbing partition: at most (1 + ε) times the fewest groups at all times, without full recomputation.
 
 A range that comes joins a group whose point it holds; those that hold none form new groups among themselves. A range
 that goes leaves its group. What the number of groups is measured against is where the two kinds differ:
@@ -79,7 +79,7 @@ class LazyPartition:
         self._left(slots)
 
     def settle(self) -> bool:
-        """Start over if there are too many groups; says whether it did, and ranges may then be in other groups."""
+        """Start over if there are too many groups; True if it did, and ranges may then be in other groups."""
         if not self._due():
             return False
         slots = self.slots()

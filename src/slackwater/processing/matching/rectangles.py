@@ -1,6 +1,6 @@
-"""Select-joins as rectangles in order: (group, left end of the own range), with what lies across carried along.
+"""Rectangle index of select-joins: sorted by (group, left end of the own range), with the range across carried along.
 
-`slackwater.kernels.select_probes` says how it is searched. The summaries of many blocks are made anew when the list was
+`slackwater.kernels.select_probes` searches it. The summaries of many blocks are made anew when the list was
 changed and is asked again: a look at every block, not at every query.
 """
 

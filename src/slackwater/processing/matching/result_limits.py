@@ -1,4 +1,4 @@
-"""Results that may be too many, or take too long to find: rows in slices, what was found, and who took how many steps.
+"""Result limits: rows processed in slices, with counted results and steps, and queries halted beyond their share.
 
 A *step* is a pair of row and query that is looked at, or a row across that is looked at for one. A query whose join
 condition allows very many rows, and whose ranges none of them, has no results and takes all the time: so steps are
@@ -107,7 +107,7 @@ class Labour:
                 self._gather()
 
     def leave_out(self, numbers: Integers) -> Integers:
-        """Leave out queries with most steps, so that half of what is allowed is left at most; says which.
+        """Leave out queries with most steps, so that half of the limit is left at most; return them.
 
         `numbers` are those of the slots.
         """
@@ -126,7 +126,7 @@ class Labour:
         return found
 
     def leave_all_out(self, queries: Integers) -> Integers:
-        """Leave out all of these, by number; says which they are, each once."""
+        """Leave out all of these, by number; return them, each once."""
         found = np.unique(queries)
         self.left_out.update(dict.fromkeys(found.tolist(), 0))
         return found

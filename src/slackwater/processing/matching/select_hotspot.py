@@ -1,4 +1,4 @@
-"""Hotspots by SJ-SSI, the scattered rest by SJ-SelectFirst."""
+"""Hotspot select-join: SJ-SSI for hotspots, SJ-SelectFirst for the rest."""
 
 from typing import ClassVar
 

@@ -1,12 +1,12 @@
-"""The router: for each arriving row the way that costs least, by formula, from cheap statistics.
+"""Cost-based router: the cheapest method for each arriving row, by formula, from cheap statistics.
 
 How many rows join is read off the index itself (two searches); how many queries want the row comes from histograms of
 equal width over the own ranges, one of all queries and one of the scattered, made anew when a tenth of the queries
 changed. `calibrate` measures every route on rows of all kinds in a sample and fits the constants; before that they are
 those of some machine.
 
-A look at one row of sixteen says whether choosing row by row is likely to pay; if not, the batch goes the way that is
-cheapest for the sample. Rows go to a route of their own only if that saves more than the call.
+A look at one row of sixteen decides whether choosing row by row is likely to pay; if not, the batch goes the way that
+is cheapest for the sample. Rows go to a route of their own only if that saves more than the call.
 """
 
 from collections.abc import Callable
@@ -35,7 +35,7 @@ LOOK = 5e-7
 LONG = 0.02
 """Seconds after which a measurement is good enough."""
 SHORT = 2e-7
-"""Seconds below which the time of a row cannot be told from that of the call."""
+"""Seconds below which the time of a row disappears in that of the call."""
 SAMPLE = 16
 """Of so many rows one is looked at to see whether choosing pays at all."""
 
@@ -62,7 +62,7 @@ class SelectRouter(SelectHotspot):
         return {route: count / total for route, count in self.routed.items()}
 
     def calibrate(self, side: JoinSide, rows: JoinRows, clock: Callable[[], float], *, cells: int = 4) -> None:
-        """Fit the constants to times measured on these rows, in groups of like rows; `clock` tells seconds."""
+        """Fit the constants to times measured on these rows, in groups of like rows; `clock` returns seconds."""
         check_rows(self._shape, side, rows)
         attributes, partners = self._attributes(side, rows), self._orders[side.other].packed
         about = self._situation(side, rows.join, attributes)
@@ -82,7 +82,7 @@ class SelectRouter(SelectHotspot):
             terms, seconds = list[Floats](), list[float]()
             call = timed(route, np.zeros(0, np.int64))
             for kind in np.unique(kinds).tolist():
-                # A few rows first: they say whether more can be afforded. Rows may be taken several times over.
+                # A few rows first: they show whether more can be afforded. Rows may be taken several times over.
                 by = np.resize(np.flatnonzero(kinds == kind), 4)
                 spent = timed(route, by)
                 if spent < LONG:
@@ -160,7 +160,7 @@ class SelectRouter(SelectHotspot):
     def _choose(self, about: Situation) -> Integers:
         costs = self._costs(about)
         choice: Integers = costs.argmin(axis=0)
-        # Whoever is chosen for most of the work takes along what is not worth a call.
+        # The route with most of the work takes along the rows that are not worth a call of their own.
         main = int(costs.sum(axis=1).argmin())
         for place in range(len(costs)):
             own = choice == place

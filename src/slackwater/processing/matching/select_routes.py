@@ -1,4 +1,4 @@
-"""The ways to find the affected select-joins of some rows of a batch, as functions: matchers use one, the router all.
+"""Select-join methods as functions over rows of a batch: a matcher uses one of them, the router all.
 
 All take the rows across, the rows of the batch, and `by`, which of them to do and in which order.
 """

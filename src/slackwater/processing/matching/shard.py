@@ -1,4 +1,4 @@
-"""Standing joins spread over shards: by range with a margin for bands, by the same without one for equality.
+"""Sharded matcher: standing joins over shards, by range with a margin for bands and without one for equality.
 
 Design
     Every shard keeps all queries and *owns* the left rows whose join value lies between two boundaries; of the right
@@ -34,7 +34,7 @@ class Cuts:
     >>> cuts = Cuts(np.array([10.0, 20.0, 20.0]))
     >>> cuts.owners(np.array([5.0, 10.0, 20.0, 20.0, 99.0]), np.array([0, 0, 0, 1, 0])).tolist()
     [0, 1, 3, 2, 3]
-    >>> cuts.readers(np.array([8.0]), np.array([15.0]))     # who may own a row between 8 and 15
+    >>> cuts.readers(np.array([8.0]), np.array([15.0]))     # shards that may own a row between 8 and 15
     (array([0]), array([1]))
     """
 

@@ -1,4 +1,4 @@
-"""Rows and queries in columns, each at a slot of its own: where a matcher looks up what an index only points to."""
+"""Slot tables: rows and queries in columns, looked up by the slot that an index returns."""
 
 import numpy as np
 
@@ -21,7 +21,7 @@ class SlotTable:
         self._what = what
         self._keys, self._places = np.zeros(16, np.int64), np.full(16, -1, np.int64)
         self._free, self._spare = np.zeros(0, np.int64), 0
-        """Slots given back, and how many of these there are: whoever takes thousands one at a time copies nothing."""
+        """Slots given back, with their count, so that taking thousands one at a time copies nothing."""
         self._count = 0
         self.ever = 0
         """How many slots there have ever been: every slot is below this."""

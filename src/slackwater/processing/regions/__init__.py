@@ -1,4 +1,4 @@
-"""Which regions a row lies in: an index over the regions of many queries."""
+"""Region index: the regions of many queries, and those that hold a row."""
 
 from slackwater.processing.regions.index import RegionIndex
 from slackwater.processing.regions.part import inside

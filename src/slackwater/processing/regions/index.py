@@ -1,4 +1,4 @@
-"""An index over regions that come and go: static parts whose sizes fall by half, the youngest merged first.
+"""Dynamic region index: static parts of geometrically falling size, the youngest merged first (logarithmic method).
 
 Design
     A new region waits until the index is asked. Then all that wait become a part, together with every part that is
@@ -33,7 +33,7 @@ class RegionIndex:
         return len(self._waiting) + sum(len(part.regions) for part in self._parts)
 
     def add(self, place: int, region: Region) -> None:
-        """Have a region under this place, which must be free."""
+        """Insert a region under this place, which must be free."""
         self._waiting[place] = region
 
     def remove(self, place: int) -> None:

@@ -1,7 +1,7 @@
-"""An index over regions that do not change: built once, asked many times.
+"""Static region index: built once, probed many times.
 
 Mathematics
-    The constants c₁ < … < c_K of a column in all boxes cut its values into 2K + 1 classes that no box tells apart:
+    The constants c₁ < … < c_K of a column in all boxes cut its values into 2K + 1 classes that no box separates:
     below c₁, c₁ itself, between c₁ and c₂, and so on. A value's *code* is the number of its class (even: between
     constants, odd: a constant), null has the code 2K + 1. In codes every side of every type is a range or a set of
     small integers, open or closed, text or number: the loops of `kernels.stabbing` see nothing else.

@@ -1,4 +1,4 @@
-"""The columns of a batch of rows as arrays, each taken out of Arrow once however many look at it."""
+"""Batch columns: the columns of a batch as arrays, each converted from Arrow once."""
 
 import numpy as np
 import pyarrow as pa
@@ -8,7 +8,7 @@ from slackwater.processing.columns import Cells, unpacked
 
 
 class Sheet:
-    """Rows to look at; `present` says which there are."""
+    """Rows of a batch; `present` flags the ones that exist."""
 
     def __init__(self, rows: pa.RecordBatch, present: Flags) -> None:
         self._rows = rows

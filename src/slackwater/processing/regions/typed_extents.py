@@ -1,4 +1,4 @@
-"""Extents with constants of the column's own type: `n > 2.5` on a BIGINT column is `n >= 3`.
+"""Typed extents: constants of the column's own type, so `n > 2.5` on a BIGINT column is `n >= 3`.
 
 Python compares integers and floats exactly, arrays do not: 2⁵³ + 1 and 2⁵³ are the same as floats. So constants are
 rounded, in the direction that changes nothing, before a column is compared with them.

@@ -1,4 +1,4 @@
-"""The operator of selections: `SELECT columns FROM table WHERE region`, every change.
+"""Selection operator: `SELECT columns FROM table WHERE region`, every change.
 
 Design
     The regions of a table's selections stand in one index. A batch asks it twice: whose regions the rows were in, and
@@ -6,7 +6,7 @@ Design
     where a column that the query shows is another one now, which is a bit test: the columns that changed of a row, and
     the columns that a query shows, are words of 64 bits.
 
-    No rows are kept: what was said of a selection is the latest state, cut by its region.
+    No rows are kept: the published answer of a selection is the latest state, cut by its region.
 """
 
 from dataclasses import dataclass, field
@@ -124,11 +124,11 @@ class Selections(TableOperator):
         order = np.lexsort((rows, numbers))
         needed, at = np.unique(rows[order], return_inverse=True)
         batch = changes.after.take(pa.array(needed))
-        said = Rows(changes.table, numbers[order], at, kinds[order], batch, changes.slots[needed])
-        return Notifications(position, rows=(said,))
+        output = Rows(changes.table, numbers[order], at, kinds[order], batch, changes.slots[needed])
+        return Notifications(position, rows=(output,))
 
     def answer(self, number: int, latest: Latest) -> Answer:
-        """What has been said of a query so far."""
+        """Everything published of a query so far."""
         query, place = self._queries[number]
         changed = Position(int(self._tables[query.table].changed[place]))
         rows = latest.rows
@@ -146,7 +146,7 @@ class Selections(TableOperator):
         return state.pack("selections", {"kept": kept})
 
     def restore(self, body: bytes) -> None:
-        """Become what the snapshot was taken of."""
+        """Restore the state from a snapshot."""
         self._tables, self._queries = {}, {}
         for number, plain, columns, changed in state.unpack("selections", body)["kept"]:
             query = query_of(plain)
