@@ -1,1 +1,1 @@
-"""Who gets which message, and how it is carried: the messages themselves, and transports under one contract."""
+"""Dissemination: the message protocol between node and client, and transports under one contract."""

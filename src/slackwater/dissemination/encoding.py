@@ -1,4 +1,4 @@
-"""Messages as bytes: MessagePack, or the same as JSON text.
+"""Message codec: MessagePack, or the same as JSON text.
 
 Whatever comes from outside is checked by size before it is looked at and by type while it is read. All that can be
 wrong with it is a `ProtocolError`, with a sentence that may be sent back.

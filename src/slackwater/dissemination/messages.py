@@ -1,4 +1,4 @@
-"""What a client and a node say to each other: the vocabulary of every transport.
+"""Message protocol between client and node: the vocabulary of every transport.
 
 Mathematics
     All subscriptions of a connection form one *session*. The node keeps for it a set of *facts*: the last value of

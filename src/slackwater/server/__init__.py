@@ -1,1 +1,1 @@
-"""Nodes that serve: the pure state of all sessions, and the input and output around it."""
+"""Server: a node with its group commit, lanes, planners and REST interface."""

@@ -1,4 +1,4 @@
-"""Who may do what: bearer tokens with scopes, or, where no token was ever made, whoever sits at this machine.
+"""Access control: bearer tokens with scopes; without any token, access from this machine alone.
 
 Without tokens the server listens on loopback only (`serving`). A web page from elsewhere that is open in a browser on
 this machine could reach it there; so requests that a browser sends for another site, or to another name, are refused.

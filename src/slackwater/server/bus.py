@@ -1,4 +1,4 @@
-"""Live connections over a bus: the same sessions, tokens and limits, for clients that reach only the NATS servers.
+"""Bus endpoint: live connections over NATS, with the same sessions, tokens and limits as over WebSocket.
 
 What a WebSocket says in its request, a dialler says in words: `token`, `encoding` where it is not MessagePack, `host`
 for the lane of one.

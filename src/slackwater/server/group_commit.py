@@ -1,4 +1,4 @@
-"""The one way into the log: requests queue, one thread writes, each is told when its part is durable.
+"""Group commit: requests queue, one thread writes and flushes a group, each request completes when it is durable.
 
 While one group is on its way to the disk the next one gathers; so under load there is one flush for many requests,
 and without load a request waits for nobody. What is asked for is a *change*: a function that looks at the tables as

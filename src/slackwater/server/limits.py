@@ -1,4 +1,4 @@
-"""How much a stranger may ask of a server, in one place."""
+"""Server limits: sizes, rates and times allowed to untrusted clients, in one place."""
 
 from dataclasses import dataclass
 

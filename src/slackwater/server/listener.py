@@ -1,4 +1,4 @@
-"""A node behind a socket: the loopback rule, uvicorn's settings, and how others find out where it listens."""
+"""HTTP listener: uvicorn, the loopback rule, shutdown by signal, and the endpoint file."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""The live connection: whose messages go to the sessions, and whose sessions' messages go out; here by WebSocket.
+"""Live connection endpoint: couples WebSocket connections with sessions; statements are parsed on a thread.
 
 One connection has one task, the one that reads. What is to be sent is put into its bounded buffer at once by whoever
 has it (`dissemination.transports`), so nothing here waits for a slow reader.

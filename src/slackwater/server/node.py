@@ -1,4 +1,4 @@
-"""The node host: one process, no JVM, that keeps standing queries from a log and serves them.
+"""Node: one process that runs standing queries from a log and serves them; no JVM.
 
     requests ─▶ writing ─▶ log ─▶ following ─▶ engine ─▶ sessions ─▶ sockets
                                       │

@@ -1,4 +1,4 @@
-"""How fast things go: counters that only rise, looked at once a second."""
+"""Rate meter: rates of monotonic counters, sampled once a second."""
 
 import time
 from collections import deque

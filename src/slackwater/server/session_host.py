@@ -1,4 +1,4 @@
-"""The state of all sessions, connected to the world: events go in with the time, instructions are carried out.
+"""Session host: I/O around the pure session state; delivers events with the time, executes instructions.
 
 Everything happens on the event loop, one event after the other, so nothing is locked. A connection is a number here
 and a `Port`: something that takes bytes at once and says whether it keeps up. While one does not, and only then, a

@@ -1,4 +1,4 @@
-"""What a server must not forget and the log does not hold: tokens, its generation, and a view of the registrations.
+"""Durable server store beside the log: tokens, the generation, and a view of the registrations.
 
 One SQLite file in WAL mode, so that `slackwater token` can be used while the server runs, and a killed process
 leaves it whole. A token is shown once, when it is made; kept are a salt and the hash of its secret part. The secret

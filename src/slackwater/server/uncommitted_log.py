@@ -1,4 +1,4 @@
-"""The log overlay of group commit: records that are appended but not durable yet, as if they were in the log.
+"""Log overlay of group commit: records that are appended but not durable yet, as if they were in the log.
 
 Requests run one after the other against this overlay, and each sees the records before it. The second of two requests
 that create the same table is refused, though nothing is on the disk yet. `flush` writes all records with one append;

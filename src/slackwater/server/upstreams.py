@@ -1,4 +1,4 @@
-"""What a node says of those that its rows come from, of what it pulls, and of what it offers to who plans over it."""
+"""REST values of upstreams: sources of a node's rows, pulled items, and items offered to network planners."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""How messages are carried: the contract (`base`), and one file for each way."""
+"""Transports: the contract (`base`), and one file for each implementation."""
 
 from slackwater.dissemination.transports.base import (
     Carried,

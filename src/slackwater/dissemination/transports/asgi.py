@@ -1,4 +1,4 @@
-"""WebSocket under a web server (Starlette on uvicorn): how a node takes its clients.
+"""Server-side WebSocket transport under a web server (Starlette on uvicorn).
 
 An ASGI application can neither drop a socket nor see that it is gone: a peer that stops reading would keep it, with
 what is buffered, for as long as it likes. `HeldProtocol`, given to uvicorn as `ws=`, lets it do both. Under another

@@ -1,4 +1,4 @@
-"""The contract of a transport: how messages get from one end to the other.
+"""Transport protocol: ordered, bounded delivery of messages from one end to the other, with back-pressure.
 
 Design
     A transport carries messages and knows nothing of what they say: `bytes` (MessagePack) or `str` (JSON). A

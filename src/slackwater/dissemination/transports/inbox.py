@@ -1,4 +1,4 @@
-"""What waits for a member of a channel: bounded by bytes, with the gaps told, whatever brings the messages."""
+"""Member inbox of a channel: a queue bounded by bytes, with gap detection, for every transport."""
 
 import asyncio
 from collections import deque

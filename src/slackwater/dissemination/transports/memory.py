@@ -1,4 +1,4 @@
-"""Connections inside one process: the plain twin of every other transport, for tests and simulations.
+"""In-process transport: the plain twin of every other one, for tests and simulations.
 
 What one end sends lies in the inbox of the other. The first `unread` messages there count as arrived, the rest as
 unsent: that is where a slow reader is felt.

@@ -1,4 +1,4 @@
-"""Channels inside one process: the plain twin of those over a bus."""
+"""In-process channels: the plain twin of those over a bus."""
 
 import asyncio
 from collections.abc import AsyncIterator

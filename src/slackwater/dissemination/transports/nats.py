@@ -1,4 +1,4 @@
-"""Connections over a bus (NATS): through firewalls that let only the bus pass, between many machines.
+"""NATS transport: connections over a bus, through firewalls that let only the bus pass.
 
 A listener has a name on the bus. A dialler publishes to it, with the subject where it wants to be answered; one of
 the listeners of that name takes it and answers with the subject of its own end. From then on the two publish to each

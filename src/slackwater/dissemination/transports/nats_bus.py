@@ -1,4 +1,4 @@
-"""One connection of this process to a NATS server, shared by everything in it that speaks over that bus.
+"""Shared NATS client: one connection of this process to a server, multiplexed for all its users.
 
 Design
     Thousands of connections of ours share one of NATS's, so nothing here may be made for each of them: one

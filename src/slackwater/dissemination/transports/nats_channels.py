@@ -1,4 +1,4 @@
-"""Channels over a bus (NATS): one publish, and the servers of the bus copy it to everybody who has joined.
+"""NATS channels: multicast over a bus; one publish, and the bus copies it to all members.
 
     message  8  flags  generation  sequence  body
     beat     9  0      generation  sequence          nothing new; so many were published so far

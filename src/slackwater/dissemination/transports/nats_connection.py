@@ -1,4 +1,4 @@
-"""One end of a connection over a bus.
+"""NATS connection end: flow control, sequence checks and liveness on top of NATS.
 
 NATS knows neither connections nor readers that are slow: it takes what is published and, where somebody does not
 keep up, lets go of it. So the receiving end says how much it has taken, and the sending end has no more on the way

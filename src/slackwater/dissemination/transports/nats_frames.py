@@ -1,4 +1,4 @@
-"""What two ends say to each other over NATS: frames, each the payload of one NATS message.
+"""NATS frames: the wire format between two connection ends, each frame the payload of one NATS message.
 
     piece     1  flags  sequence  total   body      a message, or part of one that is too large for the bus
     status    2  ·      sequence  messages  bytes   how much was sent so far, and how much of the other's was taken

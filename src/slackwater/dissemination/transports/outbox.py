@@ -1,4 +1,4 @@
-"""What waits to be written to a socket: a bounded buffer, and one task that writes while there is anything in it.
+"""Send buffer of a socket: bounded by bytes, drained by one task that lives while there is anything in it.
 
 The task lives only while something waits, so thousands of idle connections cost no tasks. A message counts until its
 write has returned: a write that waits for the system's buffers is what a slow peer looks like from here.

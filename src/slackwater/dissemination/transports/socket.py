@@ -1,4 +1,4 @@
-"""A connection over something that reads, writes and closes WebSocket messages, whoever implements the protocol.
+"""WebSocket connection: the transport contract over any WebSocket library.
 
 The libraries differ in how they say that a WebSocket is over; `WebSocketOver` is what they have in common. What the
 contract asks beyond them is here once: sends that never wait, bounded buffers, one end with one reason.

@@ -1,4 +1,4 @@
-"""WebSocket by the library `websockets`: how a client reaches a node, and a listener of its own for tests and tools.
+"""Client-side WebSocket transport by the library `websockets`, with a listener for tests and tools.
 
 A node listens through its web server instead (`asgi.py`); both ends keep the same contract. Messages are not
 compressed: they are small or, where large, encoded once for many peers, and a compressor for each connection costs

@@ -1,4 +1,4 @@
-"""The seam of lanes: a host of operators as the server sees it, with the sessions of those who listen to its queries.
+"""Lane protocol: a host of operators as the server sees it, with the sessions of its subscribers.
 
 Contract
     A lane has sessions of its own: what a client subscribes to decides which lane it is sent to. `start` tells them of

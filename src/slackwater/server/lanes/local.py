@@ -1,4 +1,4 @@
-"""The lane of the queries that the node keeps itself."""
+"""Local lane: queries that the node itself runs."""
 
 from slackwater.core.hosts import HostKind
 from slackwater.server.lanes.base import Lane

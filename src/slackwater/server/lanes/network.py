@@ -1,4 +1,4 @@
-"""The lane of the queries that are planned: what a session is told there of a query is its plan.
+"""Network lane: queries planned over aggregators; a session receives the plan of a query.
 
 To sessions a plan is rows like any others, one for each part, under the epoch of the registration. So all that holds of
 sessions holds of plans: a frame is applied whole, a new epoch replaces everything, nothing goes back, and who comes

@@ -1,4 +1,4 @@
-"""The lane of the queries that Spark keeps: what the Spark host says is followed and told to the sessions.
+"""Spark lane: sessions over the publication log of a Spark host.
 
 The host is another process and may be slow, or dead. As long as it is behind the log for more than a lease, nobody can
 know how far its values are from what the log holds by now. Then clients are told so: their leases are not renewed.

@@ -1,4 +1,4 @@
-"""Lanes: each host has its own sessions, because each stands at its own position of the log.
+"""Lane routing: assigns queries to hosts; each lane's view of the engine at that host's own log position.
 
 What a session is told is right as of one position. Queries on a node follow the log closely, those on Spark by
 micro-batches; in one session the quick ones would have to wait for the slow ones. So a connection is for one lane, and

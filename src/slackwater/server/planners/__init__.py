@@ -1,1 +1,1 @@
-"""Planners: what watches the steps of the log and changes plans under epochs."""
+"""Planners: components that watch the steps of the log and change plans under epochs."""

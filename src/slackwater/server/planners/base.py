@@ -1,4 +1,4 @@
-"""The seam of planners: what watches the steps of a node and changes plans under epochs.
+"""Planner protocol: watches the steps of a node and changes plans under epochs.
 
 Contract
     A planner sees the log only through the node's engine, and changes what is kept only by registrations that it has

@@ -1,4 +1,4 @@
-"""Labels that follow what clients ask and what changes: the planner beside a node.
+"""Label planner: relabels clients' caches from recent queries and changes, beside a node.
 
 Once in a while each cache of which enough is new is labelled afresh over a window of its last questions and of the
 table's last changes; what is worth it goes into the log as other labels under the next epoch, and takes effect when it

@@ -1,4 +1,4 @@
-"""The list of planners: each entry makes one for a node, or none where the node is not set up for it."""
+"""Registry of planners: each entry makes one for a node, or none where the node is not configured for it."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING

@@ -1,1 +1,1 @@
-"""The HTTP interface: `operation` says what a request is, `routes` lists them, `app` serves them."""
+"""REST interface: `operation` describes a request, `routes` lists them, `app` serves them."""

@@ -1,4 +1,4 @@
-"""The web application: routes from operations, one way for every request, errors as JSON."""
+"""REST application: routes from operations, one dispatch for every request, errors as JSON."""
 
 import asyncio
 import logging

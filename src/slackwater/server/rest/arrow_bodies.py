@@ -1,4 +1,4 @@
-"""Rows that come as an Arrow IPC stream: checked before anything is made of them.
+"""Arrow request bodies: an IPC stream, validated before it is decoded.
 
 Arrow can say much in few bytes: compressed buffers, a dictionary that a hundred thousand rows point into, views that
 share one long text. Decoded, any of these could be a thousand times the size of the body. So only plain columns are

@@ -1,4 +1,4 @@
-"""What stands in the JSON of requests and answers, as types; the OpenAPI document is made from them."""
+"""REST bodies: the types of JSON requests and answers; the OpenAPI document is made from them."""
 
 from typing import Annotated, Any, Literal
 

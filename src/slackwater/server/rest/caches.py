@@ -1,4 +1,4 @@
-"""The caches that clients keep: what is pushed to whom, as values and as pictures, and labels planned elsewhere."""
+"""REST of caches: pushed regions as values and as pictures, and labels planned elsewhere."""
 
 import asyncio
 from contextlib import suppress

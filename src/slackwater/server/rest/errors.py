@@ -1,4 +1,4 @@
-"""What went wrong, as an answer: `{"error": code, "message": sentence}` and the right status."""
+"""REST errors: `{"error": code, "message": sentence}` and the right status."""
 
 from http import HTTPStatus
 from typing import TypeAlias

@@ -1,4 +1,4 @@
-"""Operating a server: health, readiness, metrics, and the description of all this."""
+"""REST of operation: health, readiness, metrics, upstreams."""
 
 from http import HTTPStatus
 from pathlib import Path

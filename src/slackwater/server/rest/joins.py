@@ -1,4 +1,4 @@
-"""Standing joins, how they are matched: stabbing groups, hotspots over time, and the ways that rows took."""
+"""REST of standing joins: stabbing groups, hotspots over time, and routes of rows."""
 
 from itertools import islice
 

@@ -1,4 +1,4 @@
-"""The description of all requests, made from the operations that the routes are made from."""
+"""OpenAPI document, generated from the operations that the routes are made from."""
 
 from collections.abc import Sequence
 from http import HTTPStatus

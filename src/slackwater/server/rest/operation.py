@@ -1,4 +1,4 @@
-"""What a request is: one description from which both its route and its part of the OpenAPI document are made.
+"""REST operation: one description from which both a route and its part of the OpenAPI document are made.
 
 So the document cannot promise a route that is not there, leave one out, or forget that a scope is needed.
 """

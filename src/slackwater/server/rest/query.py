@@ -1,4 +1,4 @@
-"""One-shot questions: SELECT on the latest state, SHOW, EXPLAIN."""
+"""REST of one-shot queries: SELECT on the latest state, SHOW, EXPLAIN."""
 
 import asyncio
 from http import HTTPStatus

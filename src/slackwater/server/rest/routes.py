@@ -1,4 +1,4 @@
-"""The requests that a server answers, one subject a file."""
+"""REST routes: the list of operations, one subject a file."""
 
 from slackwater.server.rest.caches import OPERATIONS as _CACHES
 from slackwater.server.rest.health import OPERATIONS as _HEALTH

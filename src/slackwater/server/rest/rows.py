@@ -1,4 +1,4 @@
-"""Rows: sending them in, and looking at those that were refused."""
+"""REST of rows: ingestion, and the quarantine."""
 
 import asyncio
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A standing query as it is shown: what it is, what was measured of it, what it means."""
+"""REST view of a standing query: definition, measurements, EXPLAIN."""
 
 from slackwater.core.hosts import HostKind
 from slackwater.core.query import AnswerShape

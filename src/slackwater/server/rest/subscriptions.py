@@ -1,4 +1,4 @@
-"""Standing queries: register, list, explain, drop. Their answers are had over the live connection."""
+"""REST of standing queries: register, list, explain, drop. Live connections deliver their answers."""
 
 import asyncio
 from http import HTTPStatus

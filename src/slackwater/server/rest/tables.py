@@ -1,4 +1,4 @@
-"""Tables: list, look at, make, drop."""
+"""REST of tables: list, show, create, drop."""
 
 from http import HTTPStatus
 

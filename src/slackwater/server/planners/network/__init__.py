@@ -1,1 +1,1 @@
-"""Planning sums over a network of aggregators; `base` has the contract."""
+"""Network planner: sums planned over a network of aggregators; `base` has the contract."""

@@ -1,4 +1,4 @@
-"""What a node does that knows a network of aggregators: the contract, in words, and the values it is made of.
+"""Network planner contract: the promises, in words, and the values of plans.
 
 Contract
 

@@ -1,4 +1,4 @@
-"""The network that a node knows, read from a TOML file; every mistake in it is said with the place.
+"""Network configuration: a node's aggregators, from a TOML file; every error names the place.
 
 window = 60                            # seconds in which messages are counted
 lost_after = 5                         # seconds without an answer

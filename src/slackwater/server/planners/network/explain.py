@@ -1,4 +1,4 @@
-"""What `EXPLAIN` and `SHOW SUBSCRIPTIONS` tell of a planned query."""
+"""EXPLAIN of a planned query: its parts, predictions, measurements and alternative plans."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Which queries are planned over a network, and the one form that they are planned in.
+"""Plannable queries: the test, and the normal form in which they are planned.
 
 A SUM over listed items, with or without weights, that is to hold always within a bound above 0. Its rows are listed
 by keys alone: whether a condition on another column holds, an aggregator does not know exactly. Not an AVG: how many

@@ -1,4 +1,4 @@
-"""From a sum and what aggregators offer to a plan that can be carried out, and what plans are expected to cost."""
+"""Plan builder: from a sum and the items that aggregators offer to an executable plan, with predicted costs."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""The planner in a running node: aggregators are asked what they hold, plans go to sessions and into the log.
+"""Network planner service: polls aggregators, and carries plans to sessions and into the log.
 
     aggregators ─▶ asked every second ─▶ state ─▶ registrations ─▶ log ─▶ the node's engine ─▶ state ─▶ sessions
 

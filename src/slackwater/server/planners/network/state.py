@@ -1,4 +1,4 @@
-"""The planner of a node without its sockets: what aggregators and the log say goes in, what is to be done comes out.
+"""Network planner state, without I/O: reports and log events in, instructions out.
 
 The contract is in `base`. Times are microseconds of a clock that never goes back.
 """

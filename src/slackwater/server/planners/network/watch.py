@@ -1,4 +1,4 @@
-"""The messages of a plan, counted in windows, against what was predicted.
+"""Plan monitor: message counts of a plan in windows, tested for drift from the prediction.
 
 Aggregators say how often each query had something to say since their process began; the difference of two such
 numbers is counted. A process that began again counts from 0. A window in which not every part was heard of is not
