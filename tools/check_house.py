@@ -38,7 +38,6 @@ PAIRS = {
 """Names that two classes may share, and why."""
 
 TWINS = {
-    f"{PACKAGE}.processing.plain": "recomputes operators from scratch: the oracle of their tests",
     f"{PACKAGE}.dissemination.transports.memory": "the transport without a network: the plain twin of the others",
     f"{PACKAGE}.dissemination.transports.memory_channels": "channels without a network: the plain twin of the others",
 }

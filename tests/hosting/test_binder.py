@@ -2,7 +2,7 @@
 
 import pytest
 
-from slackwater.core import Column, DataType, TableSchema
+from slackwater.core import Column, DataType, Position, TableSchema
 from slackwater.core.errors import SqlError
 from slackwater.hosting.binder import Binder
 from slackwater.sessions.engine import NodeEngine
@@ -39,5 +39,18 @@ def test_what_was_read_while_the_tables_changed_is_not_remembered(monkeypatch: p
         binder.bind("SUBSCRIBE SELECT SUM(v) FROM items WITHIN 1", {})
 
 
-def test_reading_ahead_refuses_nothing() -> None:
-    NodeEngine().read("SUBSCRIBE nonsense")
+def test_reading_ahead_refuses_nothing_and_is_not_done_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, good = NodeEngine(), "SUBSCRIBE SELECT SUM(v) FROM items WITHIN 1"
+    engine.host.define(ITEMS, Position(1))
+    for sql in ("SUBSCRIBE nonsense", good):
+        engine.read(sql)
+
+    def parse_again(sql: str) -> object:
+        raise AssertionError(f"{sql} is parsed again")
+
+    monkeypatch.setattr("slackwater.hosting.binder.parse", parse_again)
+    with pytest.raises(SqlError):
+        engine.bind("SUBSCRIBE nonsense")
+    assert engine.bind(good)[0].table == "items"
+    with pytest.raises(AssertionError, match="parsed again"):
+        engine.bind("SUBSCRIBE other nonsense")
