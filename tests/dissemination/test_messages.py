@@ -45,7 +45,7 @@ def values(annotation: Any, how: Encoding) -> st.SearchStrategy[Any]:
         assert arguments[0] is int
         return st.integers(meta.ge, meta.le)
     if origin in (Union, UnionType):
-        return st.one_of(values(kind, how) for kind in arguments)
+        return st.one_of(*(values(kind, how) for kind in arguments))
     if origin is tuple and arguments[1:] == (...,):
         return st.lists(values(arguments[0], how), max_size=4).map(tuple)
     if origin is list:
