@@ -27,12 +27,15 @@ from slackwater.sessions.events import (
     Tick,
     Writable,
 )
+from slackwater.sessions.limits import ServerLimits
 from slackwater.sessions.rules import SessionRules
 from slackwater.sessions.state import ServerState
 
 if TYPE_CHECKING:
     from simulation.client import SimulatedClient
 
+LIMITS = ServerLimits(held_facts=10, recent_keys=6)
+"""So small that every limit is met in a few seconds."""
 _COALESCED = 5_000
 """A node's timer is no more exact than this."""
 
@@ -86,6 +89,7 @@ class SimulatedNode:
         if len(self.down) % 2 == 1:
             self.down.append(self._schedule.now)
         self.engine = self._make_engine()
+        self.engine.registrar.limits = LIMITS
         self.stood[self.generation] = ([], [])
         if self._snapshot is not None:
             self.engine.restore(self._snapshot)

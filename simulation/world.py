@@ -28,10 +28,8 @@ RULES = SessionRules(
     grace=1_500_000,
     append_again=400_000,
     retransmit_again=50_000,
-    most_held=10,
-    most_recent=6,
 )
-"""Everything is quick and small, so that every limit is met in a few seconds."""
+"""Everything is quick."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from slackwater.core import Column, DataType, TableSchema
 from slackwater.core.errors import NotSupported, SlackwaterError, SqlError
 from slackwater.core.statement import Select
 from slackwater.evaluator import Evaluator, TooLarge, TooSlow
-from slackwater.server.limits import ServerLimits
+from slackwater.sessions.limits import ServerLimits
 from slackwater.sql import Catalog, bind, parse
 
 SCHEMA = TableSchema(

@@ -31,13 +31,13 @@ from slackwater.dissemination.messages import (
 from slackwater.kinds.registry import query_of
 from slackwater.kinds.selection.kind import as_selection
 from slackwater.log import Registered
-from slackwater.server.limits import ServerLimits
 from slackwater.server.node import Node, NodeSettings
 from slackwater.sessions.cache_queries import MOST_CHARACTERS, MOST_REPORTED, Questions
 from slackwater.sessions.events import Blocked, Tick, Writable
+from slackwater.sessions.limits import ServerLimits
 from slackwater.sessions.session import MOST_ASKED
 from tests.support.cache_bench import WIDE, Desk, between
-from tests.support.state_bench import RULES
+from tests.support.state_bench import LIMITS, RULES
 
 
 def keys(reply: Reply) -> list[Any]:
@@ -238,7 +238,8 @@ def test_a_question_that_cannot_be_worked_out_ends_nothing(monkeypatch: pytest.M
 
 
 def test_strangers_have_limits() -> None:
-    desk = Desk(RULES, rows=9)
+    most = LIMITS.queries + LIMITS.queries_waiting
+    desk = Desk(LIMITS, rows=9)
     (fact,) = desk.ask(EVERYTHING).facts
     assert isinstance(fact, Unanswered), "more rows than an answer may have"
     (fact,) = [*desk.ask(between(0, 2), ref=2).facts]
@@ -247,11 +248,11 @@ def test_strangers_have_limits() -> None:
     (frame,) = desk.frames()
     assert isinstance(frame.facts[0], Unanswered)
     desk.do(Blocked(1))
-    for ref in range(RULES.most_questions + 10):
+    for ref in range(most + 10):
         desk.say(Ask(ref, "items", plain_region(between(0, 2))))
     assert desk.state is not None
-    assert len(desk.state.sessions[1].questions) == RULES.most_questions
-    (fact,) = Desk(replace(WIDE, most_answered=8)).ask(EVERYTHING).facts
+    assert len(desk.state.sessions[1].questions) == most
+    (fact,) = Desk(replace(WIDE, query_rows=8)).ask(EVERYTHING).facts
     assert isinstance(fact, Unanswered), "a question has a limit of its own"
 
 
@@ -262,7 +263,7 @@ def carried(frame: Frame) -> int:
 @pytest.mark.parametrize("lost", [False, True])
 def test_answers_that_are_too_much_for_one_frame_come_with_the_next_ones(lost: bool) -> None:
     one = carried(Desk().ask(EVERYTHING))
-    desk = Desk(replace(WIDE, most_bytes=3 * one))
+    desk = Desk(replace(WIDE, snapshot_bytes=3 * one))
     assert desk.state is not None
     before = desk.state.sessions[1].sequence
     desk.do(Blocked(1))
@@ -288,7 +289,7 @@ def test_answers_that_are_too_much_for_one_frame_come_with_the_next_ones(lost: b
 
 def test_an_answer_does_not_go_with_a_snapshot_that_fills_the_frame() -> None:
     alone = carried(Desk().ask(between(0, 7)))
-    desk = Desk(replace(WIDE, most_bytes=2 * alone + 10))
+    desk = Desk(replace(WIDE, snapshot_bytes=2 * alone + 10))
     desk.do(Blocked(1))
     desk.say(Ask(1, "items", plain_region(between(0, 7))))
     desk.label(between(0, 100), 1)
@@ -351,7 +352,7 @@ def test_a_plan_is_given_up_once_however_often_that_is_said() -> None:
     for high in (5, 4, 3):
         desk.say(GiveUp(desk.number, 1, plain_region(between(2, high))))
     assert len(desk.asked) == 1
-    desk.wait(WIDE.append_again)
+    desk.wait(RULES.append_again)
     desk.open(2)
     desk.say(GiveUp(desk.number, 1, plain_region(between(2, 3))))
     assert len(desk.asked) == 2, "the log may have lost it"
@@ -431,7 +432,7 @@ def test_the_regions_of_a_report_take_no_longer_to_look_at_than_one_of_a_questio
 
 
 def test_questions_of_one_session_take_turns_and_few_wait() -> None:
-    desk = Desk(replace(WIDE, most_at_once=3, most_questions=7))
+    desk = Desk(replace(WIDE, queries=3, queries_waiting=4))
     assert desk.state is not None
     desk.do(Blocked(1))
     for ref in range(10):
@@ -446,7 +447,7 @@ def test_questions_of_one_session_take_turns_and_few_wait() -> None:
 
 
 def test_an_answer_has_a_limit_of_bytes() -> None:
-    (fact,) = Desk(replace(WIDE, most_answered_bytes=100)).ask(EVERYTHING).facts
+    (fact,) = Desk(replace(WIDE, query_bytes=100)).ask(EVERYTHING).facts
     assert isinstance(fact, Unanswered)
 
 
@@ -460,8 +461,6 @@ def test_the_limits_of_one_shot_queries_are_those_of_questions(tmp_path: Path) -
     limits = ServerLimits(queries=5, queries_waiting=6, query_rows=70, query_bytes=800)
     node = Node(NodeSettings(tmp_path / "node", limits=limits))
     try:
-        rules = node.sessions.state.rules
-        assert (rules.most_at_once, rules.most_questions) == (5, 11)
-        assert (rules.most_answered, rules.most_answered_bytes) == (70, 800)
+        assert all(lane.sessions.state.limits is limits for lane in node.lanes.values())
     finally:
         node.close()

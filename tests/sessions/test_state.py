@@ -29,15 +29,15 @@ from slackwater.sessions.events import (
     Blocked,
     Connected,
     Disconnected,
-    Elsewhere,
     Principal,
     QueriesResumed,
     QueriesSuspended,
     Tick,
     Writable,
 )
-from slackwater.sessions.rules import SessionRules
-from tests.support.state_bench import RULES, Bench
+from slackwater.sessions.limits import ServerLimits
+from slackwater.sessions.routing import Elsewhere
+from tests.support.state_bench import LIMITS, RULES, Bench
 
 SUM = "SUBSCRIBE SELECT SUM(price) FROM items WITHIN 2"
 ROWS = "SUBSCRIBE SELECT id, price FROM items"
@@ -272,7 +272,7 @@ def test_a_query_with_a_name_stays_and_can_be_had_by_it(bench: Bench) -> None:
     bench.take(2)
     assert isinstance(bench.subscribed("Total", 2, 1)[0], Subscribed)
     other = bench.subscribed(NAMED.replace("SUM", "MIN"), 2, 2)
-    assert other == [Refused(2, "there is already another subscription called total")]
+    assert other == [Refused(2, "there is already a subscription total; drop it first, or choose another name")]
     bench.append(Unregistered("items", 1))
     assert bench.facts(2) == [Refused(1, "the subscription total was dropped")]
 
@@ -315,7 +315,7 @@ def test_what_cannot_be_had_is_refused_with_a_sentence(bench: Bench) -> None:
 def test_subscriptions_are_counted_by_principal(bench: Bench) -> None:
     bench.open(1)
     bench.open(2)
-    for ref in range(RULES.most_subscriptions):
+    for ref in range(LIMITS.subscriptions_a_token):
         bench.subscribed(SUM, 1, ref)
     (refused,) = [fact for fact in bench.subscribed(SUM, 2, 1) if isinstance(fact, Refused)]
     assert "as many as are allowed" in refused.why
@@ -350,7 +350,7 @@ def test_sessions_have_a_limit_and_the_silent_are_closed(bench: Bench) -> None:
 
 
 def test_more_rows_than_a_connection_can_carry_are_refused_and_the_others_go_on() -> None:
-    bench = Bench(replace(RULES, most_bytes=300, most_rows=100, most_held=100))
+    bench = Bench(replace(LIMITS, snapshot_bytes=300, snapshot_rows=100, held_facts=100))
     bench.open()
     bench.change(*((key, 1.0) for key in range(20)))
     assert isinstance(bench.subscribed("SUBSCRIBE SELECT id, price FROM items WHERE id < 5", ref=1)[0], Subscribed)
@@ -367,7 +367,7 @@ def test_more_rows_than_a_connection_can_carry_are_refused_and_the_others_go_on(
 
 
 def test_registrations_have_a_limit_also_where_nobody_listens_to_them() -> None:
-    bench = Bench(replace(RULES, most_registrations=2))
+    bench = Bench(replace(LIMITS, registrations_a_token=2))
     bench.open()
     for number in range(2):
         assert isinstance(
@@ -393,7 +393,7 @@ def test_a_name_that_two_asked_for_at_once_is_theirs_who_came_first(bench: Bench
 
 def test_an_event_costs_what_it_concerns() -> None:
     """A step that concerns one of a thousand sessions makes one instruction."""
-    bench = Bench(SessionRules())
+    bench = Bench(ServerLimits())
     for connection in range(1_000):
         bench.open(connection)
     bench.subscribed(SUM, 17)

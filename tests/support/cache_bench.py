@@ -16,7 +16,7 @@ from slackwater.dissemination.messages import (
 )
 from slackwater.kinds.registry import plain_query
 from slackwater.log import Registered
-from slackwater.sessions.rules import SessionRules
+from slackwater.sessions.limits import ServerLimits
 from tests.support.state_bench import Bench
 
 CACHE = "CACHE desk OF items LIMIT 50"
@@ -25,7 +25,7 @@ CACHE = "CACHE desk OF items LIMIT 50"
 COLUMNS = tuple(column.name for column in TABLE.columns)
 
 
-WIDE = SessionRules(most_held=50, most_recent=50)
+WIDE = ServerLimits(held_facts=50, recent_keys=50)
 
 
 def between(low: float, high: float) -> Region:
@@ -35,8 +35,8 @@ def between(low: float, high: float) -> Region:
 class Desk(Bench):
     """A bench with a client whose cache is granted, and labels as they come."""
 
-    def __init__(self, rules: SessionRules = WIDE, rows: int = 9) -> None:
-        super().__init__(rules)
+    def __init__(self, limits: ServerLimits = WIDE, rows: int = 9) -> None:
+        super().__init__(limits)
         self.change(*((key, float(key)) for key in range(rows)))
         self.open()
         self.say(Subscribe(1, CACHE))

@@ -8,6 +8,7 @@ from slackwater.dissemination.messages import (
 )
 from slackwater.log import Record, TableDefined, Updates
 from slackwater.sessions.engine import NodeEngine
+from slackwater.sessions.limits import ServerLimits
 from slackwater.sessions.rules import SessionRules
 from slackwater.sessions.state import ServerState
 from tests.support.state_bench import Bench
@@ -22,11 +23,12 @@ class Joined(Bench):
     """Two tables and the real operators."""
 
     def __init__(self) -> None:
-        super().__init__(SessionRules(most_held=4))
+        super().__init__()
         self.engine = NodeEngine()  # type: ignore[assignment]
+        self.engine.registrar.limits = ServerLimits(held_facts=1000)
         self.end = 0
         self.log(TableDefined(TABLE), TableDefined(OTHER), state=None)
-        self.state = ServerState("n", 3, SessionRules(most_held=1000), self.engine)
+        self.state = ServerState("n", 3, SessionRules(), self.engine)
         self.open(1)
 
     def put(self, table: str, *keys: int, price: float = 1.0) -> None:

@@ -183,9 +183,9 @@ class DroppedForEver(SubscriptionRegistry):
 class NotAskedAgain(SubscriptionRegistry):
     """A registration that does not reach the log is waited for in vain."""
 
-    def _register(self, text: str, name: str | None, owner: str, query: Any, again: bool, now: int) -> None:
-        if not again and query is not None:
-            super()._register(text, name, owner, query, again, now)
+    def _register(self, text: str, name: str | None, owner: str, bound: Any, again: bool, now: int) -> None:
+        if not again and bound is not None:
+            super()._register(text, name, owner, bound, again, now)
 
 
 class BehindTheClient(Session):

@@ -26,21 +26,26 @@ from slackwater.sessions.events import (
     Send,
     Tick,
 )
+from slackwater.sessions.limits import ServerLimits
 from slackwater.sessions.rules import SessionRules
 from slackwater.sessions.state import ServerState
 
-RULES = SessionRules(most_held=4, most_recent=3, most_subscriptions=5, most_sessions=3, most_rows=5)
+RULES = SessionRules()
+LIMITS = ServerLimits(
+    held_facts=4, recent_keys=3, subscriptions_a_token=5, connections=3, snapshot_rows=5, query_rows=5
+)
 
 
 class Bench:
     """A node at a bench: a log in a list, and what was sent to whom."""
 
-    def __init__(self, rules: SessionRules = RULES) -> None:
+    def __init__(self, limits: ServerLimits = LIMITS) -> None:
         self.now = 1_000_000
         self.engine = PlainLabEngine()
+        self.engine.registrar.limits = limits
         self.end = 0
         self.log(TableDefined(TABLE), state=None)
-        self.state: ServerState | None = ServerState("n", 3, rules, self.engine)
+        self.state: ServerState | None = ServerState("n", 3, RULES, self.engine)
         self.sent: dict[int, list[Any]] = {}
         self.closed: dict[int, str] = {}
         self.asked: list[Record] = []

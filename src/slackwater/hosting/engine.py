@@ -105,6 +105,11 @@ class QueryEngine:
         self._binder = Binder()
 
     @property
+    def registry(self) -> Registrations:
+        """The registry of all that are in force, whoever keeps them."""
+        return self._standing
+
+    @property
     def registrations(self) -> Mapping[int, Registration]:
         """All registrations in force, of all hosts."""
         return self._standing.all
@@ -160,12 +165,7 @@ class QueryEngine:
 
     def named(self, name: str) -> Registration | None:
         """The registration of this name, in whatever case it is written."""
-        wanted = name.lower()
-        return next((one for one in self.registrations.values() if one.name and one.name.lower() == wanted), None)
-
-    def has(self, host: HostKind, text: str, name: str | None) -> bool:
-        """True if a host has a registration of this text under this name."""
-        return self._standing.has(host, text, name)
+        return self._standing.named(name)
 
     def standing_on(self, table: str) -> list[int]:
         """The numbers of the queries that read a table, on all hosts."""

@@ -1,11 +1,12 @@
-"""Registration table: the registrations in force, their queries in encoded form for quick snapshots.
+"""The registry of standing queries in force: by number, name, text and owner; queries as bytes, written in an instant.
 
 Most registrations of a host are read once, when they come. So a query stays in its encoded form and is decoded on
 demand; operators hold representations of their own.
 """
 
+from bisect import insort
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -18,15 +19,19 @@ from slackwater.kinds.registry import kept_as, plain_query, query_of
 
 PlainRegistration: TypeAlias = tuple[int, str, str | None, str, int, int, str, str | tuple[str, ...], Any]
 """Number, owner, name, text, position, epoch, host, table or tables and query, as they are written down."""
+_Identity: TypeAlias = tuple[HostKind, str]
+"""What makes two registrations one query: the host that keeps it, and its text."""
 
 
 class Registrations:
-    """Registrations by number."""
+    """All of them; other rooms hold their own state of a query by its number."""
 
     def __init__(self) -> None:
         self.all: dict[int, Registration] = {}
         self._tables: dict[int, tuple[str, ...]] = {}
-        self._known: Counter[tuple[HostKind, str, str | None]] = Counter()
+        self._numbers: dict[_Identity, list[int]] = {}
+        self._names: dict[str, int] = {}
+        self._owned: Counter[str] = Counter()
         self._encoded: dict[int, msgspec.Raw] = {}
         """Each registration with its query, encoded."""
         self._families: dict[int, Hashable] = {}
@@ -38,8 +43,7 @@ class Registrations:
         """Add a registration, or replace the one of its number."""
         number = one.number
         self.pop(number)
-        self.all[number] = one
-        self._known[one.host, one.text, one.name] += 1
+        self._index(one)
         self._tables[number] = query.tables
         self._note_family(number, family)
         plain = (
@@ -68,15 +72,45 @@ class Registrations:
                 del self._counts[family]
         known = self.all.pop(number, None)
         if known is not None:
-            which = (known.host, known.text, known.name)
-            self._known[which] -= 1
-            if not self._known[which]:
-                del self._known[which]
+            self._unindex(known)
         return known
 
+    def numbers(self, host: HostKind, text: str) -> Sequence[int]:
+        """The numbers of the queries of this text that a host keeps, the lowest first."""
+        return self._numbers.get((host, text), ())
+
+    def named(self, name: str) -> Registration | None:
+        """The registration of this name, in whatever case it is written."""
+        number = self._names.get(name.lower())
+        return None if number is None else self.all[number]
+
+    def owned(self, owner: str) -> int:
+        """How many registrations belong to an owner."""
+        return self._owned[owner]
+
     def has(self, host: HostKind, text: str, name: str | None) -> bool:
-        """True if a host has a query of this text under this name."""
-        return (host, text, name) in self._known
+        """Whether a host keeps a query of this text under this name, in whatever case it is written."""
+        names = (self.all[number].name for number in self.numbers(host, text))
+        wanted = None if name is None else name.lower()
+        return any((None if one is None else one.lower()) == wanted for one in names)
+
+    def _index(self, one: Registration) -> None:
+        self.all[one.number] = one
+        insort(self._numbers.setdefault((one.host, one.text), []), one.number)
+        if one.name is not None:
+            self._names.setdefault(one.name.lower(), one.number)
+        self._owned[one.owner] += 1
+
+    def _unindex(self, one: Registration) -> None:
+        numbers = self._numbers[one.host, one.text]
+        numbers.remove(one.number)
+        if not numbers:
+            del self._numbers[one.host, one.text]
+        if one.name is not None and self._names.get(one.name.lower()) == one.number:
+            del self._names[one.name.lower()]
+        self._owned[one.owner] -= 1
+        if not self._owned[one.owner]:
+            del self._owned[one.owner]
 
     def query(self, number: int) -> StandingQuery:
         """Decode the query of a registration."""
@@ -114,9 +148,8 @@ class Registrations:
         for raw in plain:
             body = raw.copy()
             number, owner, name, text, position, epoch, host, table, _ = _DECODER.decode(body)
-            made.all[number] = Registration(number, owner, name, text, Position(position), epoch, HostKind(host))
+            made._index(Registration(number, owner, name, text, Position(position), epoch, HostKind(host)))
             made._tables[number] = (table,) if isinstance(table, str) else table
-            made._known[HostKind(host), text, name] += 1
             made._encoded[number] = body
             if len(made._tables[number]) > 1:
                 made._unread.add(number)

@@ -49,6 +49,11 @@ class Replica:
         self._changed: dict[int, Position] = {}
 
     @property
+    def registry(self) -> Registrations:
+        """The registry of those in force."""
+        return self._standing
+
+    @property
     def registrations(self) -> Mapping[int, Registration]:
         """Those in force by number."""
         return self._standing.all

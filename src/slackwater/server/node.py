@@ -35,8 +35,6 @@ from slackwater.log.address import on_a_bus, shown
 from slackwater.server.group_commit import Change, Result, Target, WriteQueue
 from slackwater.server.lanes.base import Lane
 from slackwater.server.lanes.registry import LANES
-from slackwater.server.lanes.views import Routing
-from slackwater.server.limits import ServerLimits
 from slackwater.server.planners.base import NodePlanner
 from slackwater.server.planners.labels import LabellingRules
 from slackwater.server.planners.network.configuration import NetworkSettings
@@ -47,6 +45,9 @@ from slackwater.server.store import STORE_FILE, Store
 from slackwater.server.upstreams import OfferedItems, Offers, Pulling, Upstream
 from slackwater.sessions.engine import NodeEngine
 from slackwater.sessions.events import Append, Event
+from slackwater.sessions.limits import ServerLimits
+from slackwater.sessions.registrar import Registrar
+from slackwater.sessions.routing import Routing
 from slackwater.sessions.rules import SessionRules
 from slackwater.sql import ExplainTree
 from slackwater.wallclock import WallClock
@@ -150,7 +151,8 @@ class Node:
             self.log.close()
             raise
         self.identity = (settings.name, self.generation)
-        self.routing = Routing(self.engine, settings.placement)
+        self.routing = Routing(lambda: self.engine.registry, settings.placement)
+        self.registrar = Registrar(self.engine, settings.limits, self.routing)
         self.lanes: dict[HostKind, Lane] = {}
         for make_lane in LANES:
             lane = make_lane(self)
@@ -164,7 +166,6 @@ class Node:
         self._appending: set[asyncio.Task[None]] = set()
         self._more = asyncio.Event()
         self._reached: list[tuple[Position, asyncio.Future[None]]] = []
-        self._reserved: set[str] = set()
         self._settled = self._counted = 0
         self._away_since: float | None = None
         self._doubt: str | None = None
@@ -348,17 +349,6 @@ class Node:
             self._reached = [(at, waiting) for at, waiting in self._reached if waiting is not future]
         return True
 
-    def reserve(self, name: str) -> bool:
-        """Keep a subscription's name for one request, until it is released; False if another has it."""
-        if name.lower() in self._reserved:
-            return False
-        self._reserved.add(name.lower())
-        return True
-
-    def release(self, name: str) -> None:
-        """Whoever reserved the name is done."""
-        self._reserved.discard(name.lower())
-
     # ---- following
 
     async def _follow(self) -> None:
@@ -474,7 +464,7 @@ class Node:
             known = self.engine.registrations.get(record.number)
             return known is None or known.epoch >= record.epoch
         host = HostKind(record.host)
-        return host is not HostKind.NODE and self.engine.has(host, record.text, record.name)
+        return host is not HostKind.NODE and self.engine.registry.has(host, record.text, record.name)
 
     # ---- upkeep
 

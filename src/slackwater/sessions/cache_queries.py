@@ -163,8 +163,8 @@ class Questions:
         except SlackwaterError as error:
             return Unanswered(ask.ref, str(error))
         too_many = Unanswered(ask.ref, f"{rows.num_rows} rows are more than one answer can carry; ask for fewer")
-        most = min(self._rules.most_rows, self._rules.most_answered)
-        most_bytes = min(self._rules.most_bytes, self._rules.most_answered_bytes)
+        limits = self._engine.registrar.limits
+        most, most_bytes = limits.query_rows, min(limits.snapshot_bytes, limits.query_bytes)
         if rows.num_rows > most or rows.nbytes > most_bytes:
             return too_many
         names = tuple(column.name for column in schema.columns)

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-from slackwater.core.hosts import HostKind
 from slackwater.core.query import StandingQuery
 from slackwater.core.region import Region
 from slackwater.core.schema import TableSchema
@@ -22,6 +21,7 @@ from slackwater.sessions.events import (
     QueryRegistered,
     QueryUnregistered,
 )
+from slackwater.sessions.registrar import Registrar
 
 MOST_RESULTS = 2_000_000
 """Of joins of one shape in one step, before whole answers are told instead of changes."""
@@ -36,6 +36,7 @@ class NodeEngine(QueryEngine):
     def __init__(self) -> None:
         super().__init__()
         self.host.limit(MOST_RESULTS, MOST_STEPS)
+        self.registrar = Registrar(self)
         self.notified: Counter[int] = Counter()
         """Notifications of each query since this process began."""
         self.notifications = 0
@@ -74,10 +75,6 @@ class NodeEngine(QueryEngine):
 
     def check_question(self, tables: Iterable[str]) -> None:
         """Refuse to answer a question about tables whose rows are not exact; here they are."""
-
-    def elsewhere(self, name: str) -> HostKind | None:
-        """There is no other host."""
-        return None
 
     # ---- steps as events
 

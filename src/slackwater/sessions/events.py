@@ -22,16 +22,16 @@ from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
-from slackwater.core.errors import SlackwaterError
-from slackwater.core.hosts import HostKind
 from slackwater.core.query import StandingQuery
 from slackwater.core.region import Region
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Position
 from slackwater.dissemination.encoding import Encoding
 from slackwater.dissemination.messages import FromClient, FromNode
+from slackwater.hosting.registrations import Registrations
 from slackwater.log.records import Registered, Unregistered
 from slackwater.processing.base import Answer, Notifications
+from slackwater.sessions.registrar import Registrar
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,14 +186,6 @@ class Append:
 Instruction: TypeAlias = Send | Close | Append
 
 
-class Elsewhere(SlackwaterError):
-    """A query is kept, or is to be kept, by another host than the one whose lane was asked."""
-
-    def __init__(self, host: HostKind) -> None:
-        super().__init__(f"this query is kept by the host {host.value!r}: connect to the lane with ?host={host.value}")
-        self.host = host
-
-
 class Engine(Protocol):
     """What the state asks of the host of the operators and of the catalog. All answers are as of `position`."""
 
@@ -202,16 +194,14 @@ class Engine(Protocol):
         """The end of the last step that was applied."""
         ...
 
-    def bind(self, sql: str) -> tuple[StandingQuery, str, str | None]:
-        """A subscription's query, its text in normal form *without* the name, and its name where it has one.
-
-        The names of subscriptions that there are play no part in it: the state knows them. Anything wrong is a
-        `SlackwaterError` whose message is sent to the client; `Elsewhere` also says in which lane to ask.
-        """
+    @property
+    def registry(self) -> Registrations:
+        """The registrations that the host knows of, as of `position`."""
         ...
 
-    def elsewhere(self, name: str) -> HostKind | None:
-        """The host that has a subscription of this name, if it is another than this one's."""
+    @property
+    def registrar(self) -> Registrar:
+        """The rules by which statements are bound and registered, and the limits."""
         ...
 
     def schema(self, table: str) -> TableSchema:

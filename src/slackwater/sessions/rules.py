@@ -1,4 +1,4 @@
-"""What a serving node allows, and how long it waits. All times are microseconds."""
+"""Timing of the session protocol: lease, heartbeat, grace. All times are microseconds."""
 
 from dataclasses import dataclass
 
@@ -27,29 +27,6 @@ class SessionRules:
     """What was to be appended to the log and has not turned up there is appended again after this long."""
     retransmit_again: int = 200_000
     """A session that misses frames is answered at most this often."""
-    most_sessions: int = 10_000
-    most_subscriptions: int = 10_000
-    """Of one principal, over all its sessions."""
-    most_registrations: int = 200_000
-    """Of one principal, with or without anybody who listens."""
-    most_bytes: int = 48 * 2**20
-    """Of the rows of all selections of a session, as they are first sent; and of what one frame carries of rows."""
-    most_statement: int = 65_536
-    """Bytes of a statement."""
-    most_held: int = 10_000
-    """Facts held for one session; more than that is dropped and the whole state is sent instead."""
-    most_rows: int = 1_000_000
-    """Rows of the answer of one selection."""
-    most_answered: int = 100_000
-    """Rows of the answer to one question."""
-    most_answered_bytes: int = 48 * 2**20
-    """Bytes of it."""
-    most_at_once: int = 2
-    """Questions of one session that are answered before others have their turn."""
-    most_questions: int = 66
-    """Questions of one session that wait, these included; what is more is asked again by whoever wants it."""
-    most_recent: int = 10_000
-    """Keys of a selection whose last change is remembered, so that who comes back needs no snapshot."""
 
     def __post_init__(self) -> None:
         if not 0 < 2 * self.heartbeat <= self.lease:

@@ -25,6 +25,7 @@ from slackwater.dissemination.encoding import Encoding
 from slackwater.dissemination.messages import Ask, Fact, Frame, Reply, Snapshot, Subscribe, Unanswered, WireRow
 from slackwater.sessions.conflation import Facts
 from slackwater.sessions.events import Principal
+from slackwater.sessions.limits import ServerLimits
 
 MOST_ASKED = 512 * 1024
 """Bytes of all questions of one session that wait; and of those that may have to be answered again."""
@@ -50,7 +51,7 @@ class Session:
     """The frames of one connection. Times are the node's, save `heard`, which is the client's."""
 
     def __init__(
-        self, connection: int, identity: str, principal: Principal, encoding: Encoding, most_held: int, now: int
+        self, connection: int, identity: str, principal: Principal, encoding: Encoding, limits: ServerLimits, now: int
     ) -> None:
         self.connection = connection
         self.identity = identity
@@ -70,10 +71,6 @@ class Session:
         """What is to be answered with the next frame."""
         self.answer: Callable[[Ask], Fact] = lambda ask: Unanswered(ask.ref, "this node answers no questions")
         """Gives the answer to a question as of where the node stands."""
-        self.most_bytes = 48 * 2**20
-        """Of the rows that one frame carries, if there is more to say than one answer."""
-        self.most_at_once, self.most_questions = 2, 66
-        """Questions that are answered with one frame, and that wait at all."""
         self._asked: dict[int, int] = {}
         """Bytes of each question that waits, or whose answer may be lost."""
         self._answered: dict[int, tuple[int, Ask]] = {}
@@ -83,7 +80,7 @@ class Session:
         self.sequence = 0
         self.acknowledged = 0
         self.heard = 0
-        self._most_held = most_held
+        self._limits = limits
         self._pending = Facts()
         self._pending_whole = False
         self._older = Facts()
@@ -102,15 +99,16 @@ class Session:
     def hold(self, fact: Fact) -> None:
         """Keep a fact for the next frame."""
         self._pending.put(fact)
-        if self._pending.count > self._most_held:
+        if self._pending.count > self._limits.held_facts:
             self._pending.forget_answers()
             self._pending_whole = True
 
     def wait(self, ask: Ask) -> bool:
         """Have a question answered with one of the next frames, if there is room for it; said again, it is one."""
         size = len(msgspec.msgpack.encode(ask))
+        most = self._limits.queries + self._limits.queries_waiting
         others = sum(self._asked.get(ref, 0) for ref in self.questions if ref != ask.ref)
-        if len(self.questions) - (ask.ref in self.questions) >= self.most_questions or others + size > MOST_ASKED:
+        if len(self.questions) - (ask.ref in self.questions) >= most or others + size > MOST_ASKED:
             return False
         known = self.questions.keys() | self._answered.keys()
         self._asked = {ref: self._asked.get(ref, 0) for ref in known} | {ask.ref: size}
@@ -174,7 +172,7 @@ class Session:
         if not (self.holds_back or self._missing or asked):
             return self._frame(self.sequence, as_of, now, ()) if heartbeat else None
         base, facts, everything = self.sequence, self._pending, self._pending_whole
-        at_once = self.most_at_once
+        at_once = self._limits.queries
         if self._missing:
             # One frame makes good for all that were lost: in many, some would be lost again.
             at_once = max(at_once, MOST_ANSWERED_AGAIN)
@@ -196,8 +194,9 @@ class Session:
 
     def _answers(self, asked: Iterable[Ask], told: Iterable[Fact]) -> Iterator[Fact]:
         """Answers to questions, as many as the frame that tells all this has room for."""
-        bytes_left = self.most_bytes - sum(memoryview(fact.rows).nbytes for fact in told if isinstance(fact, Snapshot))
-        boxes_left, empty = MOST_BOXES_AT_ONCE, bytes_left == self.most_bytes
+        most_bytes = self._limits.snapshot_bytes
+        bytes_left = most_bytes - sum(memoryview(fact.rows).nbytes for fact in told if isinstance(fact, Snapshot))
+        boxes_left, empty = MOST_BOXES_AT_ONCE, bytes_left == most_bytes
         for ask in asked:
             if not empty and (bytes_left <= 0 or boxes_left < len(ask.region)):
                 break
@@ -220,7 +219,7 @@ class Session:
 
     def _remember(self, facts: Facts) -> None:
         self._newer.merge(facts)
-        if self._older.count + self._newer.count > self._most_held:
+        if self._older.count + self._newer.count > self._limits.held_facts:
             self._older.forget_answers()
             self._newer.forget_answers()
             self._whole_until = self.sequence

@@ -65,6 +65,7 @@ class ServerState:
         self.node = node
         self.generation = generation
         self.rules = rules
+        self.limits = engine.registrar.limits
         self.sessions: dict[int, Session] = {}
         self._timers = Timers()
         self.subscriptions = self.subscriptions_class(rules, engine, self._timers)
@@ -170,16 +171,15 @@ class ServerState:
                 desk.touched[connection] = session
 
     def _connected(self, event: Connected, now: int) -> None:
-        if len(self.sessions) >= self.rules.most_sessions:
+        if len(self.sessions) >= self.limits.connections:
             why = f"this node has {len(self.sessions)} sessions, as many as it may; try another one"
             self._out += (Send(event.connection, Goodbye(why)), Close(event.connection, why))
             return
         identity = f"{self.node}/{self.generation}/{event.connection}"
         session = self.sessions[event.connection] = self.session_class(
-            event.connection, identity, event.principal, event.encoding, self.rules.most_held, now
+            event.connection, identity, event.principal, event.encoding, self.limits, now
         )
-        session.answer, session.most_bytes = self.questions.answering(session), self.rules.most_bytes
-        session.most_at_once, session.most_questions = self.rules.most_at_once, self.rules.most_questions
+        session.answer = self.questions.answering(session)
         self._timers.at(now + self.rules.heartbeat, partial(self._due, event.connection))
 
     def _received(self, session: Session, event: Received, now: int) -> None:
@@ -189,7 +189,7 @@ class ServerState:
             case Open() as message:
                 self._open(session, message)
             case Subscribe() as message if session.opened:
-                if len(session.subscriptions) + len(session.early) >= 2 * self.rules.most_subscriptions:
+                if len(session.subscriptions) + len(session.early) >= 2 * self.limits.subscriptions_a_token:
                     self._end(session, "there are too many subscriptions and attempts at them in this session", now)
                 elif session.after > self.position:
                     session.early.append(message)

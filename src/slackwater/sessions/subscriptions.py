@@ -15,10 +15,11 @@ Design
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 
 from slackwater.core.errors import AnswerTooLarge, SlackwaterError
-from slackwater.core.query import AnswerShape, StandingQuery
+from slackwater.core.query import AnswerShape
 from slackwater.dissemination.encoding import Encoding
 from slackwater.dissemination.messages import (
     Delete,
@@ -31,11 +32,10 @@ from slackwater.dissemination.messages import (
     Upsert,
     Value,
 )
-from slackwater.kinds.registry import answer_table, plain_query
+from slackwater.kinds.registry import answer_table
 from slackwater.log.records import Registered, Unregistered
 from slackwater.processing.base import Notifications
 from slackwater.sessions.events import (
-    Elsewhere,
     Engine,
     QueriesResumed,
     QueriesSuspended,
@@ -44,7 +44,9 @@ from slackwater.sessions.events import (
 )
 from slackwater.sessions.pending import Waiting
 from slackwater.sessions.query_registry import QueryRegistry, RegisteredQuery
+from slackwater.sessions.registrar import BoundQuery, taken
 from slackwater.sessions.relabel_delta import fill
+from slackwater.sessions.routing import Elsewhere
 from slackwater.sessions.rules import SessionRules
 from slackwater.sessions.session import Session, SessionSubscription
 from slackwater.sessions.timers import Timers
@@ -65,6 +67,8 @@ class SubscriptionRegistry:
         """Records to be appended to the log."""
         self._rules = rules
         self._engine = engine
+        self._registrar = engine.registrar
+        self._limits = engine.registrar.limits
         self._timers = timers
         self._born = engine.position
         self._ends: dict[int, None] = {int(engine.position): None}
@@ -75,8 +79,6 @@ class SubscriptionRegistry:
         self._asked: Counter[str] = Counter()
         """How many registrations of a text were asked for and have not turned up in the log."""
         self._granted: Counter[str] = Counter()
-        self._owned: Counter[str] = Counter()
-        """How many queries each owner has registered."""
         self._outgrown: dict[int, str] = {}
         """Queries that were suspended because their answers, or following them, take too much; and what was said."""
         self._looking = False
@@ -96,27 +98,18 @@ class SubscriptionRegistry:
         if message.ref in session.subscriptions:
             return
         subscription = session.subscriptions[message.ref] = SessionSubscription(message.ref, message.held)
-        if len(message.sql.encode(errors="replace")) > self._rules.most_statement:
-            self._refuse(session, subscription, f"a statement may have {self._rules.most_statement} bytes")
-            return
-        if self._granted[session.principal.name] >= self._rules.most_subscriptions:
-            most = self._rules.most_subscriptions
+        most = self._limits.subscriptions_a_token
+        if self._granted[session.principal.name] >= most:
             self._refuse(session, subscription, f"you have {most} subscriptions, as many as are allowed; end one first")
             return
-        named = self.queries.named(message.sql.strip())
         try:
-            if named is not None:
-                query, subscription.text, subscription.name = named.query, named.text, named.name
-            else:
-                query, subscription.text, subscription.name = self._engine.bind(message.sql)
-        except Elsewhere as error:
-            self._refuse(session, subscription, str(error), error.host.value)
-            return
+            bound = self._registrar.bind(message.sql, self._rules.host)
         except SlackwaterError as error:
-            self._refuse(session, subscription, str(error))
+            self._refuse(session, subscription, str(error), _host(error))
             return
+        subscription.text, subscription.name = bound.text, bound.name
         self._granted[session.principal.name] += 1
-        self._find(session, subscription, query, now)
+        self._find(session, subscription, bound, now)
 
     def unsubscribe(self, session: Session, ref: int, now: int) -> None:
         """End a subscription; that is said also of one that never was, because it may be asked twice."""
@@ -139,10 +132,9 @@ class SubscriptionRegistry:
         kept = self.queries.get(event.number)
         if kept is None:
             kept = RegisteredQuery(
-                event.number, event.epoch, event.text, event.owner, event.name, event.query, self._rules.most_recent
+                event.number, event.epoch, event.text, event.owner, event.name, event.query, self._limits.recent_keys
             )
             kept.ours = event.number < self._born or self._asked_for(event)
-            self._owned[event.owner] += 1
             self._idle(kept, now)
         elif event.epoch > kept.epoch:
             self.queries.remove(event.number)
@@ -159,7 +151,6 @@ class SubscriptionRegistry:
         kept = self.queries.remove(event.number)
         if kept is None:
             return
-        self._owned[kept.owner] -= 1
         self._arrived.pop(event.number, None)
         for session in kept.sessions.values():
             session.forget(kept.number)
@@ -261,7 +252,8 @@ class SubscriptionRegistry:
             for session, subscription in self._waiting.served_by(kept.text, kept.name):
                 self._attach(session, subscription, kept)
             for session, subscription in self._waiting.beaten_by(kept.text, kept.name):
-                self._end(session, subscription, f"there is already another subscription called {kept.name}")
+                assert kept.name is not None
+                self._end(session, subscription, str(taken(kept.name)))
         for session, subscription in returning:
             if session.subscriptions.get(subscription.ref) is subscription:
                 self._find(session, subscription, None, now)
@@ -325,29 +317,24 @@ class SubscriptionRegistry:
 
     # The steps of it.
 
-    def _find(self, session: Session, subscription: SessionSubscription, query: StandingQuery | None, now: int) -> None:
+    def _find(self, session: Session, subscription: SessionSubscription, bound: BoundQuery | None, now: int) -> None:
         """Attach a subscription to the query it asks for, or register that."""
         if subscription.name is None:
             kept = self.queries.with_text(subscription.text)
         else:
             kept = self.queries.named(subscription.name)
             if kept is not None and kept.text != subscription.text:
-                self._end(session, subscription, f"there is already another subscription called {kept.name}")
+                self._end(session, subscription, str(taken(subscription.name)))
                 return
         if kept is not None and kept.since is not None and not self.in_step:
             self._attach(session, subscription, kept)
             return
+        first = self._waiting.add(session, subscription)
         if kept is None and not session.principal.may_register:
             # It may turn up in the log; if it does not, it has to be asked for where the log is written.
-            self._waiting.add(session, subscription)
             self._timers.at(now + self._rules.lease, partial(self._elsewhere, session, subscription))
-            return
-        if kept is None and self._owned[session.principal.name] >= self._rules.most_registrations:
-            most = self._rules.most_registrations
-            self._end(session, subscription, f"you have registered {most} queries, as many as are allowed; drop some")
-            return
-        if self._waiting.add(session, subscription) and kept is None:
-            self._register(subscription.text, subscription.name, session.principal.name, query, False, now)
+        elif kept is None and first:
+            self._register(subscription.text, subscription.name, session.principal.name, bound, False, now)
 
     def _elsewhere(self, session: Session, subscription: SessionSubscription, now: int) -> None:
         """Send a client on whose query nobody keeps, if this node cannot register it."""
@@ -356,43 +343,34 @@ class SubscriptionRegistry:
             self.send_away(session, "nobody keeps a query of yours, and this node only follows a log", now)
 
     def _register(
-        self, text: str, name: str | None, owner: str, query: StandingQuery | None, again: bool, now: int
+        self, text: str, name: str | None, owner: str, bound: BoundQuery | None, again: bool, now: int
     ) -> None:
         """Ask the log for a query, and again if it does not turn up there."""
         if not self._waiting.anybody(text, name):
             return
-        host = None if name is None or not again else self._engine.elsewhere(name)
-        if host is not None:
-            # Two asked for the name at once, in two lanes: whoever has it now says what is to be said about that.
-            for session, subscription in self._waiting.take(text, name):
-                self._end(session, subscription, str(Elsewhere(host)), host.value)
-            return
         try:
-            asked = self._asked_again(text, query) if again or query is None else query
-        except Elsewhere as error:
-            # It was kept here, and would not be any more: whoever wants it asks there.
-            for session, subscription in self._waiting.take(text, name):
-                self._end(session, subscription, str(error), error.host.value)
-            return
+            if name is not None and again:
+                # Two asked for the name at once, in two lanes: whichever has it now says what is to be said about that.
+                self._registrar.check_name(name, self._rules.host)
+            asked = self._asked_again(text, name, bound) if again or bound is None else bound
+            record = None if self._registrar.is_registered(asked) else self._registrar.record(asked, owner)
         except SlackwaterError as error:
             for session, subscription in self._waiting.take(text, name):
-                self._end(session, subscription, str(error))
+                self._end(session, subscription, str(error), _host(error))
             return
-        self._asked[text] += 1
-        self.append.append(
-            Registered(asked.table, text, owner, name, query=plain_query(asked), host=self._rules.host.value)
-        )
-        later = partial(self._register, text, name, owner, asked, True)
-        self._timers.at(now + self._rules.append_again, later)
+        if record is not None:
+            self._asked[text] += 1
+            self.append.append(record)
+        self._timers.at(now + self._rules.append_again, partial(self._register, text, name, owner, asked, True))
 
-    def _asked_again(self, text: str, query: StandingQuery | None) -> StandingQuery:
+    def _asked_again(self, text: str, name: str | None, bound: BoundQuery | None) -> BoundQuery:
         """What a text means by now; one that is kept here for its name means what it meant."""
         try:
-            return self._engine.bind(text)[0]
+            return replace(self._registrar.bind(text, self._rules.host), name=name)
         except Elsewhere:
-            if query is None:
+            if bound is None:
                 raise
-            return query
+            return bound
 
     def _asked_for(self, event: QueryRegistered) -> bool:
         """Whether it is for this node to drop a query.
@@ -419,14 +397,14 @@ class SubscriptionRegistry:
             if isinstance(facts[0], Suspended):
                 self._end(session, subscription, facts[0].why)
                 return
-            if isinstance(facts[0], Snapshot) and facts[0].count > self._rules.most_rows:
-                most = f"{facts[0].count} rows are more than the {self._rules.most_rows} allowed"
+            if isinstance(facts[0], Snapshot) and facts[0].count > self._limits.snapshot_rows:
+                most = f"{facts[0].count} rows are more than the {self._limits.snapshot_rows} allowed"
                 self._end(session, subscription, f"{most}; ask for fewer with WHERE")
                 return
             if isinstance(facts[0], Snapshot):
                 # All of them may have to go into one frame.
                 session.sizes[number] = len(bytes(facts[0].rows))
-                if sum(session.sizes.values()) > self._rules.most_bytes:
+                if sum(session.sizes.values()) > self._limits.snapshot_bytes:
                     taken = sum(session.sizes.values()) >> 20
                     del session.sizes[number]
                     why = f"the rows of this connection take {taken} MiB together, more than it can carry"
@@ -521,3 +499,8 @@ class SubscriptionRegistry:
         for session in kept.sessions.values():
             session.hold(fact)
             self.touched[session.connection] = session
+
+
+def _host(error: SlackwaterError) -> str | None:
+    """The host whose lane a refusal points to."""
+    return error.host.value if isinstance(error, Elsewhere) else None

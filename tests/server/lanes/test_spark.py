@@ -16,8 +16,9 @@ from slackwater.hosting.publication_log import PublicationWriter
 from slackwater.hosting.step import Step
 from slackwater.processing.base import Notifications
 from slackwater.server.lanes.spark import SparkLane
-from slackwater.server.lanes.views import Routing
 from slackwater.sessions.engine import NodeEngine
+from slackwater.sessions.registrar import Registrar
+from slackwater.sessions.routing import Routing
 from slackwater.sessions.rules import SessionRules
 from tests.support.engine_twin import Host
 from tests.support.nats_server import NatsServer
@@ -73,7 +74,7 @@ async def test_who_keeps_what_is_as_configured_and_clients_need_not_know(tmp_pat
             again = client.subscribe("SUBSCRIBE slow AS SELECT MAX(price) FROM quotes")
             wrong = client.subscribe("SUBSCRIBE slow AS SELECT MIN(price) FROM quotes")
             await asyncio.gather(quick.ready(10), slow.ready(10), again.ready(10))
-            with pytest.raises(Refused, match="already another subscription called slow"):
+            with pytest.raises(Refused, match="already a subscription slow"):
                 await wrong.ready(10)
             assert (quick.value, slow.value, again.value) == (1.0, 1.0, 1.0)
             assert {one.name: one.host for one in await client.subscriptions()} == {None: "node", "slow": "spark"}
@@ -138,8 +139,9 @@ async def test_a_name_decides_also_when_the_host_is_slow_and_a_race_for_it_ends(
 
 
 async def test_a_lane_that_missed_too_much_begins_again(tmp_path: Path) -> None:
-    routing = Routing(NodeEngine(), Placement(), frozenset(HostKind))
-    lane = SparkLane(tmp_path, "n", 1, SessionRules(host=HostKind.SPARK), routing, lambda append: None, lambda: 40)
+    engine = NodeEngine()
+    registrar = Registrar(engine, routing=Routing(lambda: engine.registry, Placement(), frozenset(HostKind)))
+    lane = SparkLane(tmp_path, "n", 1, SessionRules(host=HostKind.SPARK), registrar, lambda append: None, lambda: 40)
     lane.start()
     with PublicationWriter(tmp_path) as writer:
         for start in range(0, 40, 10):

@@ -19,16 +19,7 @@ if TYPE_CHECKING:
 
 def local_lane(node: "Node") -> Lane:
     """Every node keeps queries itself."""
-    limits = node.settings.limits
-    # A question over a live connection is a one-shot query like any other, and has no other limits.
-    rules = replace(
-        node.settings.rules,
-        most_answered=limits.query_rows,
-        most_answered_bytes=limits.query_bytes,
-        most_at_once=limits.queries,
-        most_questions=limits.queries + limits.queries_waiting,
-    )
-    state = ServerState(*node.identity, rules, EngineView(node.engine, node.routing))
+    state = ServerState(*node.identity, node.settings.rules, EngineView(node.engine, node.registrar))
     return LocalLane(node.engine, Sessions(state, node.append))
 
 
@@ -39,14 +30,14 @@ def spark_lane(node: "Node") -> Lane | None:
         return None
     rules = replace(node.settings.rules, host=HostKind.SPARK)
     reached = lambda: node.engine.position  # noqa: E731
-    return SparkLane(folder, *node.identity, rules, node.routing, node.append, reached)
+    return SparkLane(folder, *node.identity, rules, node.registrar, node.append, reached)
 
 
 def network_lane(node: "Node") -> Lane | None:
     """Plans over aggregators."""
     if HostKind.NETWORK not in node.settings.hosts:
         return None
-    view = EngineView(node.engine, node.routing, HostKind.NETWORK)
+    view = EngineView(node.engine, node.registrar)
     state = PlanState(*node.identity, replace(node.settings.rules, host=HostKind.NETWORK), view)
     return NetworkLane(Sessions(state, node.append), state)
 

@@ -17,10 +17,11 @@ from slackwater.core.hosts import HostKind
 from slackwater.hosting.publication_log import PublicationReader
 from slackwater.processing.base import Notifications
 from slackwater.server.lanes.base import Lane
-from slackwater.server.lanes.views import ReplicaView, Routing
+from slackwater.server.lanes.views import ReplicaView
 from slackwater.server.session_host import Sessions
 from slackwater.sessions.engine import count_queries, events_of
 from slackwater.sessions.events import Append, Applied, Doubted, QueryRegistered, Tick
+from slackwater.sessions.registrar import Registrar
 from slackwater.sessions.rules import SessionRules
 from slackwater.sessions.state import ServerState
 
@@ -46,7 +47,7 @@ class SparkLane(Lane):
         name: str,
         generation: int,
         rules: SessionRules,
-        routing: Routing,
+        registrar: Registrar,
         append: Callable[[Append], None],
         reached: Callable[[], int],
     ) -> None:
@@ -59,7 +60,7 @@ class SparkLane(Lane):
         self._reached = reached
         self._notified: Counter[int] = Counter()
         """Notifications of each query since this process began."""
-        self.engine = ReplicaView(self._reader.replica, routing)
+        self.engine = ReplicaView(self._reader.replica, registrar)
         super().__init__(Sessions(self._state(), append))
         self.away: str | None = None
         """Why the log itself cannot be read."""

@@ -7,8 +7,8 @@ from msgspec import Meta
 
 from slackwater.core.schema import LONGEST_NAME, MOST_COLUMNS, Column, TableSchema
 from slackwater.core.types import DataType
-from slackwater.server.limits import ServerLimits
 from slackwater.server.upstreams import PlannedFigures, Upstream
+from slackwater.sessions.limits import ServerLimits
 
 Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
 Sql = Annotated[str, Meta(min_length=1, max_length=ServerLimits().statement)]

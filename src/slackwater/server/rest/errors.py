@@ -19,6 +19,7 @@ from slackwater.core.errors import (
 )
 from slackwater.evaluator import TooLarge, TooSlow
 from slackwater.server.group_commit import Busy
+from slackwater.sessions.registrar import RegistrationRefused
 
 Headers: TypeAlias = dict[str, str]
 
@@ -59,6 +60,8 @@ _STATUS: tuple[tuple[type[SlackwaterError], HTTPStatus, str], ...] = (
 
 def answer(error: SlackwaterError) -> Response:
     """An error as a response."""
+    if isinstance(error, RegistrationRefused):
+        return problem(HTTPStatus.CONFLICT, error.code, str(error))
     if isinstance(error, RequestRefused):
         return problem(error.status, error.code, str(error), headers=error.headers)
     for kind, status, code in _STATUS:

@@ -18,10 +18,10 @@ from slackwater.core.arrow import STREAM_MEDIA_TYPE
 from slackwater.core.schema import TableSchema
 from slackwater.evaluator import Evaluator
 from slackwater.server.access import Caller
-from slackwater.server.limits import ServerLimits
 from slackwater.server.node import Node
 from slackwater.server.rest.errors import RequestRefused
 from slackwater.server.store import Scope
+from slackwater.sessions.limits import ServerLimits
 
 JSON = "application/json"
 ARROW = STREAM_MEDIA_TYPE

@@ -10,8 +10,7 @@ from slackwater.core.hosts import HostKind
 from slackwater.core.statement import Subscribe
 from slackwater.core.types import Position
 from slackwater.hosting.step import Registration
-from slackwater.kinds.registry import plain_query
-from slackwater.log import Registered, Unregistered
+from slackwater.log import Unregistered
 from slackwater.server.group_commit import Target
 from slackwater.server.planners.network.service import NetworkPlanner
 from slackwater.server.planners.network.state import ClientReport as Report
@@ -20,6 +19,7 @@ from slackwater.server.rest.errors import RequestRefused
 from slackwater.server.rest.operation import JSON, Call, Parameter, RestOperation, answered, missing, wrong
 from slackwater.server.rest.subscription_view import described, subscribed
 from slackwater.server.store import Scope
+from slackwater.sessions.registrar import taken
 
 _MOST_LISTED = 1_000
 WHICH = Parameter(
@@ -32,30 +32,24 @@ async def register(call: Call) -> Response:
     node = call.node
     sql = (await call.json(Statement)).sql
     await asyncio.to_thread(node.engine.read, sql)
-    query, text, name = node.engine.bind(sql)
-    if name is None:
+    bound = node.registrar.bind(sql)
+    if bound.name is None:
         raise wrong("give it a name, SUBSCRIBE name AS SELECT …; without one it lasts only while somebody listens")
-    owned = sum(1 for one in node.engine.registrations.values() if one.owner == call.caller.name)
-    if owned >= call.limits.registrations_a_token:
-        raise RequestRefused(HTTPStatus.CONFLICT, "limit", f"you have {owned} subscriptions, as many as are allowed")
-    if node.engine.named(name) is not None or not node.reserve(name):
-        raise RequestRefused(HTTPStatus.CONFLICT, "exists", f"there is already a subscription {name}; drop it first")
-
-    host = node.routing.host_of(query, name)
-    registration = Registered(query.table, text, call.caller.name, name, query=plain_query(query), host=host.value)
+    record = node.registrar.record(bound, call.caller.name)
 
     def change(target: Target) -> tuple[int, Position]:
         number = int(target.log.end)
-        for table in query.tables:
+        for table in bound.query.tables:
             if target.log.catalog().find(table) is None:
                 raise missing(f"table {table} was dropped meanwhile")
-        return number, target.log.append([registration])
+        return number, target.log.append([record])
 
-    try:
-        number, position = await node.change(change)
-        await node.reached(position, call.limits.wait_seconds)
-    finally:
-        node.release(name)
+    number, position = await node.change(change)
+    await node.reached(position, call.limits.wait_seconds)
+    known = node.engine.registry.named(bound.name)
+    if known is not None and known.number != number:
+        # Another request for the name came before this one in the log.
+        raise taken(bound.name)
     return answered(described(node, _found(call, str(number))), HTTPStatus.CREATED)
 
 

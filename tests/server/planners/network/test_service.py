@@ -18,7 +18,7 @@ from slackwater.core.types import DataType
 from slackwater.log import Registered, TableDefined
 from slackwater.planning.aggregation.movement import MovementModel
 from slackwater.server.lanes.network import NetworkLane, PlanState
-from slackwater.server.lanes.views import EngineView, Routing
+from slackwater.server.lanes.views import EngineView
 from slackwater.server.node import Node, NodeSettings
 from slackwater.server.planners.network import service as desk
 from slackwater.server.planners.network.base import AggregatorReport, NetworkRules
@@ -26,6 +26,8 @@ from slackwater.server.planners.network.configuration import KnownAggregator, Ne
 from slackwater.server.planners.network.service import NetworkPlanner
 from slackwater.server.session_host import Sessions
 from slackwater.sessions.engine import NodeEngine
+from slackwater.sessions.registrar import Registrar
+from slackwater.sessions.routing import Routing
 from slackwater.sessions.rules import SessionRules
 
 QUOTES = TableSchema(
@@ -46,9 +48,9 @@ def settings_of(url: str = "http://near:1") -> NetworkSettings:
 
 def made(url: str = "http://near:1") -> NetworkPlanner:
     engine = NodeEngine()
-    routing = Routing(engine, Placement(), frozenset({HostKind.NODE, HostKind.NETWORK}))
+    routing = Routing(lambda: engine.registry, Placement(), frozenset({HostKind.NODE, HostKind.NETWORK}))
     around = cast(Any, SimpleNamespace(generation=1, said=lambda text: None))
-    view = EngineView(engine, routing, HostKind.NETWORK)
+    view = EngineView(engine, Registrar(engine, routing=routing))
     state = PlanState("n", 1, SessionRules(host=HostKind.NETWORK), view)
     lane = NetworkLane(Sessions(state, lambda append: None), state)
     return NetworkPlanner(settings_of(url), around, engine, routing, lane, lambda append: None, lambda name: None)

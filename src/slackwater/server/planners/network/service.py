@@ -25,7 +25,6 @@ from slackwater.log.records import Registered
 from slackwater.planning.aggregation.movement import Column
 from slackwater.processing.base import Notifications
 from slackwater.server.lanes.network import NetworkLane, plan_rows
-from slackwater.server.lanes.views import Routing
 from slackwater.server.planners.base import NodePlanner
 from slackwater.server.planners.network.base import HERE, AggregatorReport, Instruction, Replan, Resume, Suspend
 from slackwater.server.planners.network.configuration import KnownAggregator, NetworkSettings
@@ -44,6 +43,7 @@ from slackwater.sessions.events import (
     QueryRegistered,
     QueryUnregistered,
 )
+from slackwater.sessions.routing import Routing
 from slackwater.sql import Catalog, ExplainTree, to_sql
 
 _report = logging.getLogger("slackwater.server")

@@ -1,4 +1,4 @@
-"""Server limits: sizes, rates and times allowed to untrusted clients, in one place."""
+"""Limits of a server: how much a client may ask of it, over REST and over live connections."""
 
 from dataclasses import dataclass
 
@@ -24,13 +24,25 @@ class ServerLimits:
     frame: int = 512 * 1024
     """Bytes of a WebSocket message from a client."""
     connections: int = 20_000
-    """Open WebSocket connections."""
+    """Open live connections."""
     connections_a_token: int = 10_000
-    """Open WebSocket connections of one token."""
+    """Open live connections of one token."""
     requests: int = 256
     """Requests answered at the same time."""
+    registrations: int = 1_000_000
+    """Standing queries that are kept registered, whoever they belong to."""
     registrations_a_token: int = 200_000
-    """Standing queries that one token may keep registered."""
+    """Standing queries that one token may keep registered, with or without a listener."""
+    subscriptions_a_token: int = 10_000
+    """Subscriptions of one token, over all its live connections."""
+    snapshot_rows: int = 1_000_000
+    """Rows of the answer of one standing query that is subscribed to."""
+    snapshot_bytes: int = 48 * 1024 * 1024
+    """Bytes of the rows of all standing queries of a live connection, and of what one frame carries of rows."""
+    held_facts: int = 10_000
+    """Facts held for one live connection; beyond that they are dropped and the whole state is sent instead."""
+    recent_keys: int = 10_000
+    """Keys of a standing query whose last change is remembered, so that a client that resumes needs no snapshot."""
     outgoing: int = 256 * 1024
     """Bytes that wait for a slow connection before its session is told to hold back."""
     unsent: int = 64 * 1024 * 1024

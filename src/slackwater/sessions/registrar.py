@@ -1,0 +1,113 @@
+"""Registration: from a statement to its record in the log, by one path for REST and for live sessions.
+
+    statement ─▶ bind ─▶ rights conjoined ─▶ host ─▶ name ─▶ limits ─▶ record
+
+A named registration over REST and an unnamed one of a live session differ in their arguments alone. Two nodes, or two
+requests at once, may ask for one name: the log decides, on every node for the first record.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from slackwater.core.errors import SlackwaterError, SqlError
+from slackwater.core.hosts import HostKind
+from slackwater.core.query import StandingQuery
+from slackwater.hosting.registrations import Registrations
+from slackwater.kinds.registry import plain_query
+from slackwater.log.records import Registered
+from slackwater.sessions.limits import ServerLimits
+from slackwater.sessions.routing import Routing
+
+
+class RegistrationRefused(SlackwaterError):
+    """A registration that breaks a rule of names or a limit; `code` is `exists` or `limit`."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class BoundQuery:
+    """A statement as it was bound: its query, its text in normal form without the name, its name, and its host."""
+
+    query: StandingQuery
+    text: str
+    name: str | None
+    host: HostKind
+
+
+class Bindings(Protocol):
+    """The engine, as far as registration goes."""
+
+    @property
+    def registry(self) -> Registrations:
+        """The registrations in force."""
+        ...
+
+    def bind(self, sql: str) -> tuple[StandingQuery, str, str | None]:
+        """A subscription's query, its text in normal form without the name, and its name where it has one."""
+        ...
+
+
+class Registrar:
+    """The rules of registration; `routing` is None where there is one host."""
+
+    def __init__(self, engine: Bindings, limits: ServerLimits | None = None, routing: Routing | None = None) -> None:
+        self.limits = limits or ServerLimits()
+        self._engine = engine
+        self._routing = routing
+
+    def bind(self, sql: str, lane: HostKind | None = None) -> BoundQuery:
+        """The query that a statement means: for a new registration, or to a lane, where a name will do as well."""
+        if len(sql) > self.limits.statement:
+            raise SqlError(f"a statement may have {self.limits.statement} characters, this one has {len(sql)}")
+        known = None if lane is None else self._engine.registry.named(sql.strip())
+        if known is not None and lane is not None:
+            self._check_host(known.host, lane)
+            return BoundQuery(self._engine.registry.query(known.number), known.text, known.name, known.host)
+        query, text, name = self._engine.bind(sql)
+        if self._routing is None:
+            return BoundQuery(query, text, name, lane or HostKind.NODE)
+        if lane is None:
+            return BoundQuery(query, text, name, self._routing.host_of(query, name))
+        self._routing.check_lane(query, name, lane)
+        return BoundQuery(query, text, name, lane)
+
+    def check_name(self, name: str, lane: HostKind) -> None:
+        """Refuse, as `Elsewhere`, a name that a query in another lane has by now."""
+        known = self._engine.registry.named(name)
+        if known is not None:
+            self._check_host(known.host, lane)
+
+    def is_registered(self, bound: BoundQuery) -> bool:
+        """Whether the log has this registration already, and its host has yet to say so."""
+        return self._engine.registry.has(bound.host, bound.text, bound.name)
+
+    def record(self, bound: BoundQuery, owner: str) -> Registered:
+        """The record that registers a query, unless its name is taken or a limit is reached."""
+        registry, limits = self._engine.registry, self.limits
+        if bound.name is not None and registry.named(bound.name) is not None:
+            raise taken(bound.name)
+        owned = registry.owned(owner)
+        if owned >= limits.registrations_a_token:
+            raise RegistrationRefused(
+                "limit", f"you have registered {owned} queries, as many as are allowed; drop some"
+            )
+        if len(registry.all) >= limits.registrations:
+            raise RegistrationRefused(
+                "limit", f"{len(registry.all)} queries are registered here, as many as are allowed; drop some"
+            )
+        plain, host = plain_query(bound.query), bound.host.value
+        return Registered(bound.query.table, bound.text, owner, bound.name, query=plain, host=host)
+
+    def _check_host(self, host: HostKind, lane: HostKind) -> None:
+        if self._routing is not None:
+            self._routing.check_host(host, lane)
+
+
+def taken(name: str) -> RegistrationRefused:
+    """The refusal of a name that is in use."""
+    return RegistrationRefused(
+        "exists", f"there is already a subscription {name}; drop it first, or choose another name"
+    )

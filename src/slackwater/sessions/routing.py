@@ -1,0 +1,80 @@
+"""Routing of queries to hosts: by name, by plan, by the placement rule; and to the lane whose sessions have them.
+
+All registrations are known to the engine of the node, whichever host keeps them.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from slackwater.core.errors import SlackwaterError
+from slackwater.core.hosts import HostKind, Placement
+from slackwater.core.query import StandingQuery
+from slackwater.hosting.registrations import Registrations
+from slackwater.kinds.registry import kind_of
+
+
+class Elsewhere(SlackwaterError):
+    """A query is kept, or is to be kept, by another host than the one whose lane was asked."""
+
+    def __init__(self, host: HostKind) -> None:
+        super().__init__(f"this query is kept by the host {host.value!r}: connect to the lane with ?host={host.value}")
+        self.host = host
+
+
+class Plans(Protocol):
+    """Says which queries are planned over a network of aggregators."""
+
+    def takes(self, query: StandingQuery) -> bool:
+        """Whether a query is better planned than kept here."""
+        ...
+
+    def could_take(self, query: StandingQuery) -> bool:
+        """Whether it can be planned at all."""
+        ...
+
+
+class Routing:
+    """The host of each query, and the lane that a session has to be in for it."""
+
+    def __init__(
+        self,
+        registry: Callable[[], Registrations],
+        placement: Placement,
+        lanes: frozenset[HostKind] = frozenset(),
+        plans: Plans | None = None,
+    ) -> None:
+        self._registry = registry
+        self.placement = placement
+        self.lanes = lanes
+        self.plans = plans
+
+    def host_of(self, query: StandingQuery, name: str | None) -> HostKind:
+        """The host that keeps a query, or would: the one that has its name, else a network, else by the rule.
+
+        A query with a name is kept also while it has no listener that could add parts up: it is not planned.
+        """
+        known = None if name is None else self._registry().named(name)
+        if known is not None:
+            return known.host
+        if name is None and self.plans is not None and self.plans.takes(query):
+            return HostKind.NETWORK
+        placed, hosts = self.placement.of(query.table, name), kind_of(query).hosts
+        return placed if placed in hosts else HostKind.NODE
+
+    def check_lane(self, query: StandingQuery, name: str | None, lane: HostKind) -> None:
+        """Refuse a query that is for another lane."""
+        if lane is HostKind.NETWORK and name is None and self.plans is not None and self.plans.could_take(query):
+            # A client that resumes may be here before the aggregators have been heard of.
+            return
+        self.check_host(self.host_of(query, name), lane)
+
+    def check_host(self, host: HostKind, lane: HostKind) -> None:
+        """Refuse a host that is not the lane's, and say where to go."""
+        if host is lane:
+            return
+        if host in self.lanes:
+            raise Elsewhere(host)
+        raise SlackwaterError(
+            f"this query is kept by the host {host.value!r}, which this server does not have: start it with one, or "
+            f"drop the subscription"
+        )
