@@ -36,7 +36,7 @@ from slackwater.sessions.events import (
     Writable,
 )
 from slackwater.sessions.limits import ServerLimits
-from slackwater.sessions.routing import Elsewhere
+from slackwater.sessions.router import Elsewhere
 from tests.support.state_bench import LIMITS, RULES, Bench
 
 SUM = "SUBSCRIBE SELECT SUM(price) FROM items WITHIN 2"

@@ -47,7 +47,7 @@ from slackwater.sessions.engine import NodeEngine
 from slackwater.sessions.events import Append, Event
 from slackwater.sessions.limits import ServerLimits
 from slackwater.sessions.registrar import Registrar
-from slackwater.sessions.routing import Routing
+from slackwater.sessions.router import Router
 from slackwater.sessions.rules import SessionRules
 from slackwater.sql import ExplainTree
 from slackwater.wallclock import WallClock
@@ -151,14 +151,14 @@ class Node:
             self.log.close()
             raise
         self.identity = (settings.name, self.generation)
-        self.routing = Routing(lambda: self.engine.registry, settings.placement)
-        self.registrar = Registrar(self.engine, settings.limits, self.routing)
+        self.router = Router(lambda: self.engine.registry, settings.placement)
+        self.registrar = Registrar(self.engine, settings.limits, self.router)
         self.lanes: dict[HostKind, Lane] = {}
         for make_lane in LANES:
             lane = make_lane(self)
             if lane is not None:
                 self.lanes[lane.host] = lane
-        self.routing.lanes = frozenset(self.lanes)
+        self.router.lanes = frozenset(self.lanes)
         self.planners = [one for make in PLANNERS if (one := make(self)) is not None]
         self.failure: BaseException | None = None
         self._writing: WriteQueue | None = None

@@ -16,7 +16,7 @@ from slackwater.hosting.registrations import Registrations
 from slackwater.kinds.registry import plain_query
 from slackwater.log.records import Registered
 from slackwater.sessions.limits import ServerLimits
-from slackwater.sessions.routing import Routing
+from slackwater.sessions.router import Router
 
 
 class RegistrationRefused(SlackwaterError):
@@ -51,12 +51,12 @@ class Bindings(Protocol):
 
 
 class Registrar:
-    """The rules of registration; `routing` is None where there is one host."""
+    """The rules of registration; `router` is None where there is one host."""
 
-    def __init__(self, engine: Bindings, limits: ServerLimits | None = None, routing: Routing | None = None) -> None:
+    def __init__(self, engine: Bindings, limits: ServerLimits | None = None, router: Router | None = None) -> None:
         self.limits = limits or ServerLimits()
         self._engine = engine
-        self._routing = routing
+        self._router = router
 
     def bind(self, sql: str, lane: HostKind | None = None) -> BoundQuery:
         """The query that a statement means: for a new registration, or to a lane, where a name will do as well."""
@@ -67,11 +67,11 @@ class Registrar:
             self._check_host(known.host, lane)
             return BoundQuery(self._engine.registry.query(known.number), known.text, known.name, known.host)
         query, text, name = self._engine.bind(sql)
-        if self._routing is None:
+        if self._router is None:
             return BoundQuery(query, text, name, lane or HostKind.NODE)
         if lane is None:
-            return BoundQuery(query, text, name, self._routing.host_of(query, name))
-        self._routing.check_lane(query, name, lane)
+            return BoundQuery(query, text, name, self._router.host_of(query, name))
+        self._router.check_lane(query, name, lane)
         return BoundQuery(query, text, name, lane)
 
     def check_name(self, name: str, lane: HostKind) -> None:
@@ -102,8 +102,8 @@ class Registrar:
         return Registered(bound.query.table, bound.text, owner, bound.name, query=plain, host=host)
 
     def _check_host(self, host: HostKind, lane: HostKind) -> None:
-        if self._routing is not None:
-            self._routing.check_host(host, lane)
+        if self._router is not None:
+            self._router.check_host(host, lane)
 
 
 def taken(name: str) -> RegistrationRefused:

@@ -46,7 +46,7 @@ from slackwater.sessions.pending import Waiting
 from slackwater.sessions.query_registry import QueryRegistry, RegisteredQuery
 from slackwater.sessions.registrar import BoundQuery, taken
 from slackwater.sessions.relabel_delta import fill
-from slackwater.sessions.routing import Elsewhere
+from slackwater.sessions.router import Elsewhere
 from slackwater.sessions.rules import SessionRules
 from slackwater.sessions.session import Session, SessionSubscription
 from slackwater.sessions.timers import Timers

@@ -18,7 +18,7 @@ from slackwater.processing.base import Notifications
 from slackwater.server.lanes.spark import SparkLane
 from slackwater.sessions.engine import NodeEngine
 from slackwater.sessions.registrar import Registrar
-from slackwater.sessions.routing import Routing
+from slackwater.sessions.router import Router
 from slackwater.sessions.rules import SessionRules
 from tests.support.engine_twin import Host
 from tests.support.nats_server import NatsServer
@@ -140,7 +140,7 @@ async def test_a_name_decides_also_when_the_host_is_slow_and_a_race_for_it_ends(
 
 async def test_a_lane_that_missed_too_much_begins_again(tmp_path: Path) -> None:
     engine = NodeEngine()
-    registrar = Registrar(engine, routing=Routing(lambda: engine.registry, Placement(), frozenset(HostKind)))
+    registrar = Registrar(engine, router=Router(lambda: engine.registry, Placement(), frozenset(HostKind)))
     lane = SparkLane(tmp_path, "n", 1, SessionRules(host=HostKind.SPARK), registrar, lambda append: None, lambda: 40)
     lane.start()
     with PublicationWriter(tmp_path) as writer:

@@ -23,7 +23,7 @@ def network_planner(node: "Node") -> NodePlanner | None:
     settings, lane = node.settings.network, node.lanes.get(HostKind.NETWORK)
     if settings is None or not isinstance(lane, NetworkLane):
         return None
-    return NetworkPlanner(settings, node, node.engine, node.routing, lane, node.append, node.beside)
+    return NetworkPlanner(settings, node, node.engine, node.router, lane, node.append, node.beside)
 
 
 PLANNERS: list[Callable[["Node"], NodePlanner | None]] = [label_planner, network_planner]

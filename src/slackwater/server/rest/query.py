@@ -101,7 +101,7 @@ async def _explained(call: Call, statement: Statement) -> ExplainTree:
     if not isinstance(inner, Subscribe):
         return explain(statement)
     name = None if inner.name is None else str(inner.name)
-    tree = await subscribed(call.node, inner, call.node.routing.host_of(inner.query, name))
+    tree = await subscribed(call.node, inner, call.node.router.host_of(inner.query, name))
     planners = call.node.planners if name is None else ()
     return tree.with_parts(*(part for one in planners if (part := one.explain(inner.query)) is not None))
 

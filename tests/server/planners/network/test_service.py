@@ -27,7 +27,7 @@ from slackwater.server.planners.network.service import NetworkPlanner
 from slackwater.server.session_host import Sessions
 from slackwater.sessions.engine import NodeEngine
 from slackwater.sessions.registrar import Registrar
-from slackwater.sessions.routing import Routing
+from slackwater.sessions.router import Router
 from slackwater.sessions.rules import SessionRules
 
 QUOTES = TableSchema(
@@ -48,12 +48,12 @@ def settings_of(url: str = "http://near:1") -> NetworkSettings:
 
 def made(url: str = "http://near:1") -> NetworkPlanner:
     engine = NodeEngine()
-    routing = Routing(lambda: engine.registry, Placement(), frozenset({HostKind.NODE, HostKind.NETWORK}))
+    router = Router(lambda: engine.registry, Placement(), frozenset({HostKind.NODE, HostKind.NETWORK}))
     around = cast(Any, SimpleNamespace(generation=1, said=lambda text: None))
-    view = EngineView(engine, Registrar(engine, routing=routing))
+    view = EngineView(engine, Registrar(engine, router=router))
     state = PlanState("n", 1, SessionRules(host=HostKind.NETWORK), view)
     lane = NetworkLane(Sessions(state, lambda append: None), state)
-    return NetworkPlanner(settings_of(url), around, engine, routing, lane, lambda append: None, lambda name: None)
+    return NetworkPlanner(settings_of(url), around, engine, router, lane, lambda append: None, lambda name: None)
 
 
 async def asked(one: NetworkPlanner, answer: Answer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,7 +43,7 @@ from slackwater.sessions.events import (
     QueryRegistered,
     QueryUnregistered,
 )
-from slackwater.sessions.routing import Routing
+from slackwater.sessions.router import Router
 from slackwater.sql import Catalog, ExplainTree, to_sql
 
 _report = logging.getLogger("slackwater.server")
@@ -72,7 +72,7 @@ class NetworkPlanner(NodePlanner):
         settings: NetworkSettings,
         around: Around,
         engine: NodeEngine,
-        routing: Routing,
+        router: Router,
         lane: NetworkLane,
         append: Callable[[Append], None],
         found: Callable[[str], str | None],
@@ -84,7 +84,7 @@ class NetworkPlanner(NodePlanner):
         self._found = found
         names = [one.name for one in settings.aggregators]
         self.state = NetworkState(names, settings.rules, settings.movement, self._text_of)
-        routing.plans = self
+        router.plans = self
         lane.plans.rows = self._rows
         self.sessions = lane.sessions
         self._urls: dict[str, tuple[str, ...]] = {}

@@ -1,4 +1,4 @@
-"""Routing of queries to hosts: by name, by plan, by the placement rule; and to the lane whose sessions have them.
+"""The router of queries to hosts: by name, by plan, by the placement rule; and to the lane whose sessions have them.
 
 All registrations are known to the engine of the node, whichever host keeps them.
 """
@@ -33,7 +33,7 @@ class Plans(Protocol):
         ...
 
 
-class Routing:
+class Router:
     """The host of each query, and the lane that a session has to be in for it."""
 
     def __init__(
