@@ -18,7 +18,7 @@ from typing import Any
 from benchmarks import report
 from experiments.live_caches import TABLE, Range, load, replay
 from slackwater.client import Cache, connect
-from slackwater.deployment.process import ServerProcess
+from tests.support.server_process import ServerProcess
 
 QUERIES = 1_000_000
 SECONDS = float(os.environ.get("SLACKWATER_CACHE_SECONDS", "900"))

@@ -40,10 +40,10 @@ from benchmarks import report
 from benchmarks.bus import carried, dial_bus, multicast
 from slackwater.client import Client, connect
 from slackwater.core.bus import DEFAULT_NAME
-from slackwater.deployment.process import ServerProcess
 from slackwater.dissemination.encoding import decode_from_node, encode
 from slackwater.dissemination.messages import VERSION, Ack, Frame, FromClient, Open, Snapshot, Subscribe, Welcome
 from tests.support.nats_server import NatsServer
+from tests.support.server_process import ServerProcess
 
 CONNECTIONS, A_CONNECTION, ITEMS, A_QUERY = 2_000, 5, 1_000, 5
 BOUND = 5.0

@@ -15,8 +15,8 @@ import numpy as np
 from benchmarks import report
 from benchmarks.statistics import peak
 from experiments.push_pull.methods import costs
+from experiments.push_pull.number_ranges import NumberRanges, on_a_line
 from experiments.push_pull.workloads import clustered
-from slackwater.planning.push_pull.arrays import NumberRanges, on_a_line
 from slackwater.planning.push_pull.cut import exact_by_cut
 from slackwater.planning.push_pull.line import exact_on_a_line
 from slackwater.planning.push_pull.partition import equal_width, partition

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from experiments.push_pull.drift import Cover, Events, Trigger
+from experiments.push_pull.number_ranges import NumberRanges, on_a_line
 from slackwater.core.errors import PlanningError
-from slackwater.planning.push_pull.arrays import NumberRanges, on_a_line
 from slackwater.planning.push_pull.base import Floats, Queries, Workload
 from slackwater.planning.push_pull.exact import exact
 

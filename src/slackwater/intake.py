@@ -10,7 +10,6 @@ what came after. Where retention has dropped rows that no saved memory covers, r
 more; `blind_before` says up to which position.
 """
 
-import os
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +25,8 @@ from slackwater.admission import Limits, Seen, admit
 from slackwater.core.arrival import Arrival
 from slackwater.core.arrow import SEQUENCE, SOURCE
 from slackwater.core.clock import Clock
-from slackwater.core.errors import LogCorrupt, LogError, SchemaError
+from slackwater.core.durable_file import replace_file
+from slackwater.core.errors import LogCorrupt, LogError, SchemaError, StoreError
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Position
 from slackwater.log import Catalog, Entry, Log, Quarantined, Record, TableDefined, TableDropped, Updates
@@ -211,12 +211,7 @@ def _store(path: Path, seen: dict[Origin, Seen], position: Position) -> None:
     """Replace the file as a whole: after a crash there is the old one or the new one. A checksum stands before it."""
     sources = [_Remembered(*origin, memory.ranges(), memory.recent.tolist()) for origin, memory in seen.items()]
     content = msgspec.msgpack.encode(_Memory(_FORMAT, position, sources))
-    new = path.with_name(path.name + ".new")
     try:
-        with new.open("wb") as file:
-            file.write(zlib.crc32(content).to_bytes(4, "little") + content)
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(path)
-    except OSError as error:
-        raise LogError(f"what was taken cannot be written down in {path}: {error}") from error
+        replace_file(path, zlib.crc32(content).to_bytes(4, "little") + content)
+    except StoreError as error:
+        raise LogError(f"what was taken cannot be written down: {error}") from error

@@ -12,7 +12,6 @@ import pytest
 
 import slackwater.client as library
 from slackwater.core.errors import SlackwaterError
-from slackwater.deployment.process import AggregatorProcess, ServerProcess
 from slackwater.server.store import STORE_FILE, Scope, Store
 from slackwater.wallclock import WallClock
 from tests.support.aggregators import (
@@ -28,6 +27,7 @@ from tests.support.aggregators import (
     define,
     eventually,
 )
+from tests.support.server_process import AggregatorProcess, ServerProcess
 
 CHOSEN = ("S1", "S2", "S5")
 ROWS = 3

@@ -4,9 +4,9 @@ import asyncio
 from pathlib import Path
 
 import slackwater
-from slackwater.deployment.process import ServerProcess
 from tests.support.aggregators import LEASE, aggregator, configuration, define
 from tests.support.engine_twin import Host
+from tests.support.server_process import ServerProcess
 
 
 async def test_items_in_the_lane_of_another_host(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 import slackwater
 from slackwater.client import Client
-from slackwater.deployment.process import ServerProcess
+from tests.support.server_process import ServerProcess
 
 QUOTES = "CREATE TABLE quotes (symbol TEXT PRIMARY KEY, price DOUBLE, at TIMESTAMP)"
 

@@ -14,9 +14,9 @@ import slackwater
 from slackwater.client import Client, Forbidden, Refused, Shown, Unauthorized
 from slackwater.core.errors import NotSupported, SchemaError, SlackwaterError, SqlError
 from slackwater.core.types import instant
-from slackwater.deployment.process import ServerProcess
 from slackwater.dissemination.transports import Unreachable
 from slackwater.server.store import STORE_FILE, Scope, Store
+from tests.support.server_process import ServerProcess
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 

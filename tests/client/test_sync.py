@@ -11,8 +11,8 @@ import pytest
 import slackwater
 from slackwater.client.sync import _Loop
 from slackwater.core.errors import SlackwaterError, SqlError
-from slackwater.deployment.process import ServerProcess
 from slackwater.dissemination.transports import Unreachable
+from tests.support.server_process import ServerProcess
 
 
 def names() -> set[str]:

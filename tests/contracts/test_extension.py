@@ -18,7 +18,6 @@ from slackwater.core import HostKind, Instant, Origin, Position, Update
 from slackwater.core.arrow import to_batch
 from slackwater.core.statement import Subscribe
 from slackwater.deployment.feed import Feed
-from slackwater.deployment.process import ServerProcess
 from slackwater.extensions import extended
 from slackwater.hosting.engine import QueryEngine
 from slackwater.hosting.publication_log import PublicationReader
@@ -30,6 +29,7 @@ from slackwater.processing.host import Host
 from slackwater.sources import generator
 from slackwater.sql import Catalog, bind, explain, parse, to_sql
 from tests.contracts import median as extension
+from tests.support.server_process import ServerProcess
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,11 +11,12 @@ from itertools import count, product
 import numpy as np
 import pytest
 
+from experiments.push_pull.number_ranges import NumberRanges, on_a_line
+from experiments.push_pull.transfer import without_pushed
 from slackwater.core.errors import PlanningError
 from slackwater.core.extent import Categories, Extent, Interval, Missing
 from slackwater.core.region import Box, Region, Side
 from slackwater.core.types import Scalar
-from slackwater.planning.push_pull.arrays import NumberRanges, on_a_line
 from slackwater.planning.push_pull.base import Labeller, Labelling, Moves, Queries, Workload
 from slackwater.planning.push_pull.cost_models import Constants, Linear, LinearCost, Messages, Pricing
 from slackwater.planning.push_pull.cut import exact_by_cut
@@ -29,7 +30,6 @@ from slackwater.planning.push_pull.published.mnaive import mnaive
 from slackwater.planning.push_pull.published.naive import naive
 from slackwater.planning.push_pull.published.prop import prop
 from slackwater.planning.push_pull.published.recurrence import exact_by_recurrence
-from slackwater.planning.push_pull.published.transfer import without_pushed
 from slackwater.planning.push_pull.published.uniform import uniform
 
 EXACT: Mapping[str, Labeller] = {"cut": exact_by_cut, "whichever": exact}

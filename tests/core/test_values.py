@@ -18,7 +18,6 @@ from slackwater.core import (
     Instant,
     Operation,
     Origin,
-    RowChange,
     SchemaError,
     TableSchema,
     Update,
@@ -85,11 +84,6 @@ def test_prices_are_not_negative() -> None:
     assert LinearCost(3, 0.01).message(200) == 5.0
     with pytest.raises(ValueError, match="beta"):
         LinearCost(1, -1)
-
-
-def test_a_change_from_nothing_to_nothing_is_none() -> None:
-    with pytest.raises(ValueError, match="no change"):
-        RowChange("t", ("a",), None, None, Instant(0))
 
 
 def test_aggregates_that_cannot_be() -> None:

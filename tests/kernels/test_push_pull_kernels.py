@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from experiments.push_pull.sorted_search import placed, placed_ranges
 from slackwater.kernels.box_coverage import grab, touch_any, touching_plainly, weight_at
 from slackwater.kernels.group_rows import group
 from slackwater.kernels.kd_tree import halve, held, made_up, made_up_plainly
 from slackwater.kernels.prefix_minimum import pulled, pulled_plainly
-from slackwater.kernels.sorted_search import placed, placed_ranges
 
 
 def paid(push: np.ndarray, transfer: np.ndarray, ends: np.ndarray, costs: np.ndarray, answer: np.ndarray) -> float:

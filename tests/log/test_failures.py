@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.core import Column, DataType, Instant, LogError, Origin, Position, TableSchema, Update
+from slackwater.core import Column, DataType, Instant, LogError, Origin, Position, TableSchema, Update, disk
 from slackwater.core.arrow import to_batch
-from slackwater.log import LocalLog, Log, TableDefined, Updates, disk, verify
+from slackwater.log import LocalLog, Log, TableDefined, Updates, verify
 
 QUOTES = TableSchema("quotes", (Column("symbol", DataType.TEXT, nullable=False),), key=("symbol",))
 

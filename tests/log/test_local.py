@@ -20,9 +20,10 @@ from slackwater.core import (
     PositionGone,
     TableSchema,
     Update,
+    disk,
 )
 from slackwater.core.arrow import to_batch
-from slackwater.log import LocalLog, Log, TableDefined, Updates, disk, writer
+from slackwater.log import LocalLog, Log, TableDefined, Updates, writer
 
 QUOTES = TableSchema("quotes", (Column("symbol", DataType.TEXT, nullable=False),), key=("symbol",))
 

@@ -17,9 +17,10 @@ from slackwater.core import (
     Position,
     TableSchema,
     Update,
+    disk,
 )
 from slackwater.core.arrow import to_batch
-from slackwater.log import LocalLog, Log, Updates, disk, verify
+from slackwater.log import LocalLog, Log, Updates, verify
 from slackwater.log.lock import WriterLock
 from slackwater.log.mark import DurableMark, read_mark
 

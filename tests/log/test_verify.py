@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.core import Column, DataType, Instant, LogError, Origin, TableSchema, Update
+from slackwater.core import Column, DataType, Instant, LogError, Origin, TableSchema, Update, disk
 from slackwater.core.arrow import to_batch
-from slackwater.log import LocalLog, RecordKind, TableDefined, Updates, disk, inspect, verify
+from slackwater.log import LocalLog, RecordKind, TableDefined, Updates, inspect, verify
 
 QUOTES = TableSchema("quotes", (Column("symbol", DataType.TEXT, nullable=False),), key=("symbol",))
 

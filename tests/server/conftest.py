@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from slackwater.deployment.process import ServerProcess
+from tests.support.server_process import ServerProcess
 
 
 @pytest.fixture(scope="module")

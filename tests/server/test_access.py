@@ -11,11 +11,11 @@ from websockets.typing import Origin
 
 from slackwater.core.errors import SlackwaterError
 from slackwater.core.types import Instant
-from slackwater.deployment.process import ServerProcess
 from slackwater.dissemination.encoding import decode_from_node, encode
 from slackwater.dissemination.messages import VERSION, Goodbye, Open, Welcome
 from slackwater.server.listener import check_host
 from slackwater.server.store import STORE_FILE, Scope, Store
+from tests.support.server_process import ServerProcess
 
 LINES = {"content-type": "application/x-ndjson"}
 NOW = Instant(0)

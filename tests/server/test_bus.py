@@ -12,7 +12,6 @@ from slackwater.cli.up import _roles
 from slackwater.client import Client, Shown, Subscription, Unauthorized
 from slackwater.core import MissingPart, SlackwaterError
 from slackwater.deployment.configuration import read_deployment
-from slackwater.deployment.process import ServerProcess
 from slackwater.dissemination.encoding import Encoding, encode
 from slackwater.dissemination.messages import VERSION, Open
 from slackwater.dissemination.transports.base import Closed, Denied, How
@@ -21,6 +20,7 @@ from slackwater.server.bus import check_bus
 from slackwater.server.store import STORE_FILE, Scope, Store
 from slackwater.wallclock import WallClock
 from tests.support.nats_server import NatsServer
+from tests.support.server_process import ServerProcess
 
 TABLE = "CREATE TABLE quotes (symbol TEXT PRIMARY KEY, price DOUBLE)"
 names = (f"bus-{number}" for number in itertools.count(1))

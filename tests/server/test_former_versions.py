@@ -14,9 +14,9 @@ import pytest
 
 import slackwater
 from slackwater.core.durable_file import sealed, unsealed
-from slackwater.deployment.process import ServerProcess
 from slackwater.processing import state
 from slackwater.server.node import Node, NodeSettings
+from tests.support.server_process import ServerProcess
 
 FIXTURES = sorted((Path(__file__).parent / "fixtures").glob("*.tar.gz"))
 TOKEN = "sw_a8376e63b704_6zbG997yex5gNj9wJ_-zGavEqkmrb4MlBQ9FnWtG6g4"

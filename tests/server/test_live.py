@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-from slackwater.deployment.process import ServerProcess
 from slackwater.dissemination.encoding import Encoding, decode_from_node, encode
 from slackwater.dissemination.messages import VERSION, Ack, Frame, Goodbye, Open, Subscribe, Unsubscribe, Welcome
+from tests.support.server_process import ServerProcess
 
 PATIENCE = 10.0
 small = (

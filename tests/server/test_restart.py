@@ -18,8 +18,8 @@ import pytest
 
 import slackwater.client as client_library
 from slackwater.core.types import Position
-from slackwater.deployment.process import ServerProcess
 from slackwater.server.node import Node, NodeSettings
+from tests.support.server_process import ServerProcess
 
 LINES = {"content-type": "application/x-ndjson"}
 KEYS = 20

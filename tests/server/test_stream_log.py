@@ -8,9 +8,9 @@ import pytest
 import slackwater
 from slackwater.client import Client
 from slackwater.core import SlackwaterError
-from slackwater.deployment.process import ServerProcess
 from slackwater.log.jetstream import JetStreamLog
 from tests.support.nats_server import NatsServer
+from tests.support.server_process import ServerProcess
 
 TABLE = "CREATE TABLE quotes (symbol TEXT PRIMARY KEY, price DOUBLE)"
 

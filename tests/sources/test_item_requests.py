@@ -4,9 +4,10 @@ import random
 
 import pytest
 
+from slackwater.core.backoff import Backoff
 from slackwater.core.errors import SourceError
 from slackwater.sources.item_requests import Endpoint, Got, ItemFetcher, PullFailure, Same
-from slackwater.sources.poll_schedule import Backoff, PollOptions
+from slackwater.sources.poll_schedule import PollOptions
 from slackwater.wallclock import WallClock
 from tests.support.item_servers import ItemServer, item_server
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import httpx
 
 from slackwater.aggregator.upstream.state import ROOM
-from slackwater.deployment.process import AggregatorProcess, ServerProcess
 from slackwater.log import LocalLog, Updates
+from tests.support.server_process import AggregatorProcess, ServerProcess
 
 SYMBOLS = tuple(f"S{n}" for n in range(8))
 NEAR, FAR = 0.5, 2.0

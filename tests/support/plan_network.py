@@ -17,9 +17,9 @@ from slackwater.core.region import EVERYTHING
 from slackwater.core.region_keys import keys_in
 from slackwater.core.schema import Column, TableSchema
 from slackwater.core.types import DataType, Key
-from slackwater.deployment.process import AggregatorProcess, ServerProcess
 from slackwater.hosting.binder import Binder
 from tests.support.aggregators import LEASE, SYMBOLS, Prices, Written, aggregator, configuration, define
+from tests.support.server_process import AggregatorProcess, ServerProcess
 
 HELD = {
     "a": ("S0", "S1", "S2", "S3"),

@@ -28,7 +28,6 @@ tick = 1
 # learnt = "statistics"                # a folder that `slackwater learn` has written, to begin with
 """
 
-import tomllib
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -42,6 +41,7 @@ from slackwater.aggregator.mirrored_items import Holdings, PulledTable
 from slackwater.aggregator.pull.item_statistics import ItemStatistics, read_learnt
 from slackwater.core.errors import SlackwaterError
 from slackwater.core.schema import TableSchema
+from slackwater.core.settings import read_settings
 from slackwater.core.statement import CreateTable
 from slackwater.core.types import DataType, Key, Scalar, instant
 from slackwater.deployment.configuration import Above, ServerPart
@@ -175,26 +175,14 @@ class Plan:
 
 def read_part(path: Path, part: str | None = None) -> AggregatorPart:
     """Read a file of one aggregator, or of a deployment in which one is called `part`."""
+    settings = read_settings(path, "see docs/aggregator.md for one")
+    if part is None:
+        return settings.check(settings.content, AggregatorPart, "")
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SlackwaterError(f"{path} cannot be read ({error.strerror}); see docs/aggregator.md for one") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SlackwaterError(f"{path} is not TOML: {error}") from None
-    if part is not None:
-        try:
-            content = content["aggregators"][part]
-        except KeyError:
-            raise SlackwaterError(f"{path} has no part [aggregators.{part}]") from None
-    return as_part(content, f"{path}" if part is None else f"{path}, aggregator {part}")
-
-
-def as_part(content: Any, where: str) -> AggregatorPart:
-    """Check what stands in a file."""
-    try:
-        return msgspec.convert(content, AggregatorPart)
-    except msgspec.ValidationError as error:
-        raise SlackwaterError(f"{where}: {error}") from None
+        content = settings.content["aggregators"][part]
+    except KeyError:
+        raise SlackwaterError(f"{path} has no part [aggregators.{part}]") from None
+    return settings.check(content, AggregatorPart, f", aggregator {part}", f"aggregators.{part}")
 
 
 def plan_of(part: AggregatorPart, where: str, base: Path) -> Plan:

@@ -27,10 +27,10 @@ from slackwater.aggregator.upstream.connection import UpstreamLink
 from slackwater.aggregator.upstream.state import UpstreamState
 from slackwater.client.live.connection import microseconds
 from slackwater.core.clock import Clock
+from slackwater.core.durable_file import replace_file
 from slackwater.core.errors import NotSupported, StoreError
 from slackwater.core.query import StandingQuery
 from slackwater.core.schema import TableSchema
-from slackwater.hosting.publication_log import write_whole
 from slackwater.kinds.aggregate.kind import as_aggregate
 from slackwater.server.node import Node, NodeSettings
 from slackwater.server.upstreams import OfferedItems, Pulling, Upstream
@@ -66,7 +66,7 @@ def _fed_so_far(folder: Path) -> frozenset[str]:
 
 
 def _keep_fed(folder: Path, tables: frozenset[str]) -> None:
-    write_whole(folder / FED_FILE, msgspec.json.encode(sorted(tables)))
+    replace_file(folder / FED_FILE, msgspec.json.encode(sorted(tables)))
 
 
 class AggregatorNode(Node):

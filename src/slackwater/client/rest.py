@@ -14,13 +14,14 @@ import msgspec
 
 from slackwater.client.address import Address
 from slackwater.client.failures import Misunderstood, of_answer
+from slackwater.core.backoff import Backoff
 from slackwater.core.errors import SlackwaterError
 from slackwater.dissemination.transports.base import Unreachable
 
 T = TypeVar("T")
 LARGEST_ANSWER = 256 << 20
 """Bytes of an answer that are taken in."""
-_FIRST_WAIT, _LONGEST_WAIT = 0.1, 2.0
+_BACKOFF = Backoff(first=0.1, most=2.0)
 _BUSY = (429, 503)
 _JSON = {"content-type": "application/json"}
 
@@ -65,7 +66,7 @@ class Rest:
     ) -> bytes:
         """Send a request until it is answered: the body where it says yes, an exception where it says no."""
         deadline = time.monotonic() + (self._patience if patience is None else patience)
-        wait = _FIRST_WAIT
+        failures = 0
         while True:
             address = self._addresses[self._current % len(self._addresses)]
             try:
@@ -77,12 +78,12 @@ class Rest:
                         f"the connection to {address} broke before the answer came ({_told(failure)}): "
                         "look whether it was done before doing it again"
                     ) from None
-                pause = wait * (0.5 + self._jitter() / 2)
+                failures += 1
+                pause = _BACKOFF.delay(failures, self._jitter)
                 if time.monotonic() + pause > deadline:
                     raise self._given_up(address, failure) from None
                 self._current += 1
                 await asyncio.sleep(pause)
-                wait = min(2 * wait, _LONGEST_WAIT)
 
     def _given_up(self, address: Address, failure: Exception) -> SlackwaterError:
         if isinstance(failure, _Busy):

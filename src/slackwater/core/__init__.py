@@ -50,7 +50,7 @@ from slackwater.core.statement import (
     Subscribe,
 )
 from slackwater.core.types import DataType, Instant, Key, Position, Row, Scalar, instant, moment
-from slackwater.core.update import Operation, Origin, RowChange, Update
+from slackwater.core.update import Operation, Origin, Update
 
 __all__ = [
     "EVERYTHING",
@@ -96,7 +96,6 @@ __all__ = [
     "QueryId",
     "Region",
     "Row",
-    "RowChange",
     "Scalar",
     "SchemaError",
     "Select",

@@ -7,7 +7,7 @@ the tests and the oracles.
 from dataclasses import dataclass
 from enum import IntEnum
 
-from slackwater.core.types import Instant, Key, Row
+from slackwater.core.types import Instant, Row
 
 
 class Operation(IntEnum):
@@ -45,18 +45,3 @@ class Update:
         ('a', 2.0)
         """
         return (self.event_time, self.origin.source, self.origin.sequence)
-
-
-@dataclass(frozen=True, slots=True)
-class RowChange:
-    """What an update did to the latest state: the row before and after, None where there was or is none."""
-
-    table: str
-    key: Key
-    before: Row | None
-    after: Row | None
-    event_time: Instant
-
-    def __post_init__(self) -> None:
-        if self.before is None and self.after is None:
-            raise ValueError(f"a change of {self.table} {self.key} from nothing to nothing is no change")

@@ -24,7 +24,6 @@ generator = "market"
 rate = 1000
 """
 
-import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -33,6 +32,7 @@ from msgspec import Meta
 
 from slackwater.core.errors import SlackwaterError
 from slackwater.core.hosts import HostKind
+from slackwater.core.settings import read_settings
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
 Above = Annotated[float, Meta(gt=0)]
@@ -116,19 +116,8 @@ class Deployment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 def read_deployment(path: Path) -> Deployment:
     """Read and check a file."""
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SlackwaterError(
-            f"{path} cannot be read ({error.strerror}); the smallest deployment is the two lines\n"
-            f'folder = "data"\n[server]'
-        ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SlackwaterError(f"{path} is not TOML: {error}") from None
-    try:
-        deployment = msgspec.convert(content, Deployment)
-    except msgspec.ValidationError as error:
-        raise SlackwaterError(f"{path} is not a deployment: {error}") from None
+    file = read_settings(path, 'the smallest deployment is the two lines\nfolder = "data"\n[server]')
+    deployment = file.check(file.content, Deployment, " is not a deployment")
     for name in (*deployment.followers, *deployment.feeds, *deployment.aggregators):
         if not name.replace("-", "").replace("_", "").isalnum():
             raise SlackwaterError(f"{path}: {name!r} is used for a folder and must be letters, digits, - and _")

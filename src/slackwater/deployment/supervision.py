@@ -16,6 +16,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from slackwater.core.durable_file import replace_file
+
 FIRST_WAIT, LONGEST_WAIT = 0.2, 30.0
 RAN_WELL = 10.0
 """Seconds after which a process counts as having started."""
@@ -184,6 +186,4 @@ class Supervisor:
             }
             for one in self._watched
         }
-        draft = self._state.with_name(self._state.name + ".new")
-        draft.write_bytes(msgspec.json.encode({"pid": os.getpid(), "processes": processes}) + b"\n")
-        draft.replace(self._state)
+        replace_file(self._state, msgspec.json.encode({"pid": os.getpid(), "processes": processes}) + b"\n")

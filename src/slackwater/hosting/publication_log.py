@@ -21,13 +21,12 @@ from typing import Self
 
 import msgspec
 
-from slackwater.core.durable_file import sealed, unsealed
+from slackwater.core.durable_file import replace_file, sealed, unsealed
 from slackwater.core.errors import PositionGone, StoreError
 from slackwater.core.types import Position
 from slackwater.hosting.publication import Publication, decode, encode
 from slackwater.hosting.replica import Replica
 from slackwater.hosting.snapshots import NodeSnapshot, SnapshotFolder
-from slackwater.log import disk
 
 _MAGIC = b"SWSAID01"
 _SAID = "said"
@@ -105,7 +104,7 @@ class PublicationWriter:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self.generation = int((_read(folder / "generation") or b"0").decode()) + 1
-            write_whole(folder / "generation", str(self.generation).encode())
+            replace_file(folder / "generation", str(self.generation).encode())
             reader = PublicationReader(folder)
             reader.catch_up()
             self.replica = reader.replica
@@ -131,12 +130,12 @@ class PublicationWriter:
 
     def begin(self, cut: Cut) -> None:
         """Write down where a batch ends, before any of it is done."""
-        write_whole(self.folder / "next", msgspec.json.encode(cut))
+        replace_file(self.folder / "next", msgspec.json.encode(cut))
 
     def publish(self, publication: Publication) -> None:
         """Write the publication of a batch durably; from then on it counts."""
         self.replica.follow(publication)
-        write_whole(_path(self.folder, publication.start), sealed(_MAGIC, encode(publication)))
+        replace_file(_path(self.folder, publication.start), sealed(_MAGIC, encode(publication)))
         self.replica.apply(publication)
 
     def write_snapshot(self) -> None:
@@ -185,16 +184,3 @@ def _read(path: Path) -> bytes | None:
         return path.read_bytes()
     except FileNotFoundError:
         return None
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Replace a file atomically: readers find the old one or all of the new one."""
-    draft = path.with_name(path.name + ".draft")
-    try:
-        with draft.open("wb") as file:
-            file.write(content)
-            file.flush()
-            disk.sync(file.fileno())
-        disk.rename(draft, path)
-    except OSError as error:
-        raise StoreError(f"{path} cannot be written: {error}") from error

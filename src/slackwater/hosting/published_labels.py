@@ -21,17 +21,17 @@ import os
 import shutil
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import msgspec
 
+from slackwater.core import disk
+from slackwater.core.durable_file import replace_file
 from slackwater.core.errors import StoreError
 from slackwater.core.labels import Labels, read_labels
 from slackwater.core.types import Position
-from slackwater.log import disk
 
 FORMAT = 1
 KEPT = 2
@@ -232,17 +232,7 @@ def _labels(folder: Path, epoch: int, bucket: int) -> Path:
 
 def _write(path: Path, content: bytes) -> None:
     """Put a file in its place, whole and durable; two processes may do it at once."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with draft.open("wb") as file:
-            file.write(content)
-            file.flush()
-            disk.sync(file.fileno())
-        disk.rename(draft, path)
-    except OSError as error:
-        with suppress(OSError):
-            draft.unlink()
-        raise StoreError(f"{path} cannot be written: {error}") from error
+    replace_file(path, content, draft=path.with_name(f".{path.name}.{os.getpid()}"))
 
 
 def _digest(content: bytes) -> str:

@@ -1,20 +1,18 @@
 """Snapshots: checkpoints of a node's state, so that a start need not replay the whole log.
 
-A snapshot is a function of its position, so losing one costs time and nothing else. A file is written beside its
-name, forced to the disk, then given the name; its checksum stands at its head. The two latest are kept: whatever
+A snapshot is a function of its position, so losing one costs time and nothing else. A file is whole or not there,
+with its checksum at its head. The two latest are kept: whatever
 is found damaged is passed over for the older one, and after that for the beginning of the log.
 """
 
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from slackwater.core.durable_file import sealed, unsealed
+from slackwater.core.durable_file import replace_file, sealed, unsealed
 from slackwater.core.errors import StoreError
 from slackwater.core.types import Position
-from slackwater.log import disk
 
 KEPT = 2
 _MAGIC = b"SWSNAP01"
@@ -38,19 +36,12 @@ class SnapshotFolder:
     def write(self, snapshot: NodeSnapshot) -> Path:
         """Make a snapshot durable, then forget all but the latest two."""
         path = self.folder / f"{snapshot.position:020d}.snapshot"
-        draft = path.with_suffix(".draft")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            with draft.open("wb") as file:
-                file.write(sealed(_MAGIC, snapshot.state))
-                file.flush()
-                disk.sync(file.fileno())
-            disk.rename(draft, path)
+            replace_file(path, sealed(_MAGIC, snapshot.state))
             for old in self._paths()[KEPT:]:
                 old.unlink(missing_ok=True)
         except OSError as error:
-            with suppress(OSError):
-                draft.unlink()
             raise StoreError(f"a snapshot cannot be written to {self.folder}: {error}") from error
         return path
 

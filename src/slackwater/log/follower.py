@@ -3,9 +3,9 @@
 from pathlib import Path
 from threading import Lock
 
+from slackwater.core import disk
 from slackwater.core.errors import LogCorrupt, LogError
 from slackwater.core.types import Position
-from slackwater.log import disk
 from slackwater.log.frame import BadFrame, heads
 from slackwater.log.lock import writers_shut_out
 from slackwater.log.mark import read_mark

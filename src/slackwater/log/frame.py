@@ -31,9 +31,9 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from slackwater.core import disk
 from slackwater.core.errors import LogCorrupt, LogError
 from slackwater.core.types import Instant, Position
-from slackwater.log import disk
 from slackwater.log.records import MOST_SUBJECT, EncodedRecord, RecordKind, StoredRecord
 
 MARKER = b"SWfr"

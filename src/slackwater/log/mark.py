@@ -14,8 +14,8 @@ import struct
 import zlib
 from pathlib import Path
 
+from slackwater.core import disk
 from slackwater.core.types import Position
-from slackwater.log import disk
 
 MARK_FILE = "durable"
 _MARK = struct.Struct("<QI")

@@ -29,9 +29,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from slackwater.core import disk
+from slackwater.core.durable_file import write_draft
 from slackwater.core.errors import LogCorrupt, LogError
 from slackwater.core.types import Instant, Position
-from slackwater.log import disk
 from slackwater.log.catalog import Catalog
 from slackwater.log.frame import BadFrame, Head, frames, heads, stored
 from slackwater.log.records import Record, decode, decode_tables, encode_tables
@@ -220,9 +221,7 @@ def create(folder: Path, header: SegmentHeader) -> None:
     path = folder / file_name(header.first)
     draft = path.with_suffix(UNFINISHED)
     try:
-        with disk.opened(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as descriptor:
-            disk.write(descriptor, [content], 0)
-            disk.sync(descriptor)
+        write_draft(draft, content)
     except OSError:
         draft.unlink(missing_ok=True)
         raise

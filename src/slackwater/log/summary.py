@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from slackwater.core import disk
 from slackwater.core.errors import LogError
 from slackwater.core.types import Instant, Position
-from slackwater.log import disk
 from slackwater.log.follower import Follower
 from slackwater.log.frame import Head
 from slackwater.log.records import RecordKind

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from slackwater.core import disk
 from slackwater.core.errors import LogError
 from slackwater.core.types import Position
-from slackwater.log import disk
 from slackwater.log.frame import BadFrame, find_heads, frames, stored
 from slackwater.log.lock import writers_shut_out
 from slackwater.log.mark import read_mark

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Condition
 
+from slackwater.core import disk
 from slackwater.core.errors import LogCorrupt, LogError, PositionGone, SlackwaterError
 from slackwater.core.types import Instant, Position
-from slackwater.log import disk
 from slackwater.log.catalog import Catalog
 from slackwater.log.frame import Prepared, head_bytes, prepare
 from slackwater.log.lock import WriterLock

@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 import uvicorn
 
+from slackwater.core.durable_file import replace_file
 from slackwater.core.errors import LogError, SlackwaterError
 from slackwater.deployment.endpoint_file import STATE_FILE, Listening
 from slackwater.dissemination.transports.asgi import HeldProtocol
@@ -193,9 +194,7 @@ def _listener(host: str, port: int) -> socket.socket:
 
 def write_state(path: Path, listening: Listening) -> None:
     """Say where the server listens; whoever reads the file reads all of it or none."""
-    draft = path.with_name(path.name + ".new")
-    draft.write_bytes(msgspec.json.encode(listening) + b"\n")
-    draft.replace(path)
+    replace_file(path, msgspec.json.encode(listening) + b"\n")
 
 
 class _OneLine(logging.Filter):

@@ -1,5 +1,6 @@
 """Sources of updates: files and their replay, HTTP polling, generators. See `base` for the contract."""
 
+from slackwater.core.backoff import Backoff
 from slackwater.sources.base import Source
 from slackwater.sources.bodies import BodyFormat
 from slackwater.sources.file_format import Format
@@ -7,7 +8,6 @@ from slackwater.sources.files import FileSource
 from slackwater.sources.http import HttpPoller
 from slackwater.sources.inference import AUTO, infer
 from slackwater.sources.poll_schedule import (
-    Backoff,
     Failed,
     Fetched,
     NotModified,

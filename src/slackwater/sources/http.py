@@ -141,7 +141,7 @@ class HttpPoller:
     def _failed(self, reason: str, detail: str) -> Failed:
         self._progress = self._progress.failed()
         failures = self._progress.failures
-        return Failed(reason, detail[:500], failures, self._options.backoff.delay(failures, self._chance))
+        return Failed(reason, detail[:500], failures, self._options.backoff.delay(failures, self._chance.random))
 
     def _arrivals(self, parts: list[FileRows], now: Instant) -> tuple[Arrival, ...]:
         base = max(now, self._last_sequence + 1)

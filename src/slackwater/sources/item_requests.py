@@ -176,7 +176,7 @@ class ItemFetcher:
 
     def _missed(self, key: str, why: str) -> PullFailure:
         progress = self._progress[key] = self._progress.get(key, PollProgress()).failed()
-        return PullFailure(key, why[:500], self._options.backoff.delay(progress.failures, self._chance))
+        return PullFailure(key, why[:500], self._options.backoff.delay(progress.failures, self._chance.random))
 
 
 def _number(cell: object) -> float | None:

@@ -4,7 +4,6 @@ Clock and random generator are arguments, so every schedule can be tested to the
 """
 
 import math
-import random
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC
@@ -12,42 +11,14 @@ from email.utils import parsedate_to_datetime
 from typing import TypeAlias
 
 from slackwater.core.arrival import Arrival
+from slackwater.core.backoff import Backoff
 from slackwater.core.clock import Clock
 from slackwater.core.errors import SourceError
 from slackwater.core.types import Instant, instant
 
 _SECOND = 1_000_000
 _LONGEST_VALIDATOR = 1_024
-
-
-@dataclass(frozen=True, slots=True)
-class Backoff:
-    """How long to wait after the n-th failure in a row: `first` × `factor`ⁿ⁻¹, at most `most`, then jittered.
-
-    Jitter takes off up to that share at random, so that many pollers that failed together do not come back together.
-
-    >>> steady = Backoff(first=0.5, factor=2, most=3, jitter=0)
-    >>> [steady.delay(failures, random.Random(1)) for failures in (1, 2, 3, 4, 5)]
-    [0.5, 1.0, 2.0, 3.0, 3.0]
-    """
-
-    first: float = 1.0
-    factor: float = 2.0
-    most: float = 300.0
-    jitter: float = 0.5
-
-    def __post_init__(self) -> None:
-        if not (0 < self.first <= self.most < math.inf and self.factor >= 1 and 0 <= self.jitter < 1):
-            raise SourceError(
-                f"a back-off needs 0 < first ≤ most, a factor of 1 or more and a jitter from 0 to below 1, not {self}"
-            )
-
-    def delay(self, failures: int, chance: random.Random) -> float:
-        """Seconds to wait after this many failures in a row."""
-        # The logarithm keeps factor ** failures from overflowing in a poller that fails for days.
-        growth = (failures - 1) * math.log(self.factor)
-        whole = self.most if growth > math.log(self.most / self.first) else self.first * math.exp(growth)
-        return whole * (1 - self.jitter * chance.random())
+_USUAL_BACKOFF = Backoff()
 
 
 class TokenBucket:
@@ -157,7 +128,7 @@ class PollOptions:
     timeout: float = 10.0
     largest_body: int = 16 * 1024 * 1024
     most_redirects: int = 5
-    backoff: Backoff = Backoff()
+    backoff: Backoff = _USUAL_BACKOFF
     rate: float = 10.0
     burst: float = 1.0
     longest_suspension: float = 3600.0

@@ -14,10 +14,10 @@ import pytest
 
 import slackwater
 from slackwater.client import Client
-from slackwater.deployment.process import AggregatorProcess
 from slackwater.statistics import Statistics, Ticks
 from tests.support.aggregators import aggregator
 from tests.support.item_servers import ItemServer, item_server
+from tests.support.server_process import AggregatorProcess
 
 TICK = 0.03
 STEPS = {"A": 0.1, "B": 0.3, "C": 0.1}

@@ -22,8 +22,8 @@ from slackwater.core.extent import Interval
 from slackwater.core.labels import Labels, labels_line
 from slackwater.core.region import EVERYTHING, Box, Region, Side
 from slackwater.core.types import Position
-from slackwater.deployment.process import ServerProcess
 from slackwater.dissemination.transports.base import Connection, TransportError, TransportLimits, Unreachable
+from tests.support.server_process import ServerProcess
 
 CARS = "CREATE TABLE cars (id BIGINT PRIMARY KEY, make TEXT, price DOUBLE, at TIMESTAMP)"
 LINES = {"content-type": "application/x-ndjson"}

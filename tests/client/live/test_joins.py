@@ -10,7 +10,7 @@ import pytest
 import slackwater
 from slackwater.client import Client, Subscription
 from slackwater.core.errors import SlackwaterError
-from slackwater.deployment.process import ServerProcess
+from tests.support.server_process import ServerProcess
 
 TABLES = {
     "unit": "CREATE TABLE unit{n} (id BIGINT PRIMARY KEY, pos DOUBLE, speed BIGINT)",

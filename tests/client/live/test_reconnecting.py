@@ -5,7 +5,7 @@ from pathlib import Path
 
 import slackwater
 from slackwater.client import Client, Subscription
-from slackwater.deployment.process import ServerProcess
+from tests.support.server_process import ServerProcess
 
 TABLE = "CREATE TABLE quotes (symbol TEXT PRIMARY KEY, price DOUBLE)"
 

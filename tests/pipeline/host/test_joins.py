@@ -13,13 +13,13 @@ from slackwater.client import Client
 from slackwater.client.live.subscription import Subscription
 from slackwater.core import Join, Position
 from slackwater.core.update import Operation
-from slackwater.deployment.process import ServerProcess
 from slackwater.kinds.registry import query_of
 from slackwater.log import LocalLog, Updates
 from slackwater.pipeline.host.executor_affinity import OnExecutors
 from slackwater.pipeline.host.shard_assignment import Shardings
 from slackwater.processing.columns import python_rows
 from tests.support.join_histories import JoinHistory
+from tests.support.server_process import ServerProcess
 from tests.support.spark_processes import HostProcess, kill_executor
 from tests.support.spark_workers import Workers, run
 

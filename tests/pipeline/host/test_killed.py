@@ -10,9 +10,9 @@ import pytest
 import slackwater
 from slackwater.client.live.subscription import Subscription
 from slackwater.core.types import Position
-from slackwater.deployment.process import ServerProcess
 from slackwater.hosting.publication_log import PublicationReader
 from slackwater.log import LocalLog, Updates
+from tests.support.server_process import ServerProcess
 from tests.support.spark_processes import HostProcess, kill_executor
 
 LEASE = 1.5

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
+from experiments.push_pull.number_ranges import NumberRanges, on_a_line
 from slackwater.core.extent import Categories, Extent, Interval, Missing
 from slackwater.core.region import Box, Region, Side
 from slackwater.core.types import Scalar
-from slackwater.planning.push_pull.arrays import NumberRanges, on_a_line
 from slackwater.planning.push_pull.cost_models import Constants
 from slackwater.planning.push_pull.cut import exact_by_cut
 from slackwater.planning.push_pull.encoding import Asked, Changed, encode

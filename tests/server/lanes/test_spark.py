@@ -10,7 +10,6 @@ import pytest
 import slackwater
 from slackwater.client.failures import Refused
 from slackwater.core import HostKind, Placement, Position
-from slackwater.deployment.process import ServerProcess
 from slackwater.hosting.publication import Publication, PublishedStep
 from slackwater.hosting.publication_log import PublicationWriter
 from slackwater.hosting.step import Step
@@ -22,6 +21,7 @@ from slackwater.sessions.router import Router
 from slackwater.sessions.rules import SessionRules
 from tests.support.engine_twin import Host
 from tests.support.nats_server import NatsServer
+from tests.support.server_process import ServerProcess
 
 TABLE = "CREATE TABLE quotes (symbol TEXT PRIMARY KEY, price DOUBLE)"
 SUM = "SUBSCRIBE SELECT SUM(price) FROM quotes WITHIN 0.5"

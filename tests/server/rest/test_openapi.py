@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, settings
 from schemathesis import checks
 from starlette.routing import Route
 
-from slackwater.deployment.process import ServerProcess
 from slackwater.server.node import Node, NodeSettings
 from slackwater.server.rest.app import make_app
 from slackwater.server.rest.openapi import document
 from slackwater.server.rest.routes import OPERATIONS
+from tests.support.server_process import ServerProcess
 
 EXPECTED = [
     checks.not_a_server_error,

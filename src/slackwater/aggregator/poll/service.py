@@ -11,11 +11,12 @@ from slackwater.aggregator.poll.poll_state import PolledState
 from slackwater.aggregator.upstream.connection import Here
 from slackwater.client.live.connection import microseconds
 from slackwater.core.arrival import Arrival
+from slackwater.core.backoff import Backoff
 from slackwater.core.errors import SlackwaterError
 from slackwater.core.types import Position
 from slackwater.server.group_commit import Target
 from slackwater.sources.http import HttpPoller
-from slackwater.sources.poll_schedule import Backoff, Failed, Fetched, PollOptions, Suspended
+from slackwater.sources.poll_schedule import Failed, Fetched, PollOptions, Suspended
 
 _report = logging.getLogger("slackwater.aggregator")
 _LONG = 3600.0

@@ -18,16 +18,16 @@ from slackwater.aggregator.upstream.connection import Here
 from slackwater.client.live.connection import microseconds
 from slackwater.core.arrival import Arrival
 from slackwater.core.arrow import EVENT_TIME, INSTANT, SEQUENCE
-from slackwater.core.durable_file import sealed, unsealed
+from slackwater.core.backoff import Backoff
+from slackwater.core.durable_file import replace_file, sealed, unsealed
 from slackwater.core.errors import SlackwaterError
 from slackwater.core.types import Position
-from slackwater.hosting.publication_log import write_whole
 from slackwater.planning.pulling.base import Scheduler
 from slackwater.planning.pulling.uncertainty import Uncertainty
 from slackwater.server.group_commit import Target
 from slackwater.server.upstreams import Pulling
 from slackwater.sources.item_requests import Brought, Got, ItemFetcher, PullFailure, Same
-from slackwater.sources.poll_schedule import Backoff, PollOptions
+from slackwater.sources.poll_schedule import PollOptions
 
 _report = logging.getLogger("slackwater.aggregator")
 _LONG = 3600.0
@@ -89,7 +89,7 @@ class Puller:
         """Write down what was learnt."""
         self._file.parent.mkdir(parents=True, exist_ok=True)
         try:
-            write_whole(self._file, sealed(_MAGIC, self.state.saved(self._now())))
+            replace_file(self._file, sealed(_MAGIC, self.state.saved(self._now())))
         except SlackwaterError as error:
             # It can be learnt anew: a full disk must not end the service.
             _report.warning("%s", error)

@@ -32,6 +32,7 @@ from slackwater.client.live.events import (
     Withdrawn,
 )
 from slackwater.client.live.replica import Held
+from slackwater.core.backoff import Backoff
 from slackwater.core.errors import ProtocolError
 from slackwater.dissemination.encoding import Encoding
 from slackwater.dissemination.messages import VERSION, Ack, Frame, Goodbye, Open, Subscribe, Unsubscribe, Welcome
@@ -50,6 +51,11 @@ class Patience:
     first_backoff: int = _SECOND // 10
     """Before it connects again, doubled with every failure, and spread over half of it."""
     longest_backoff: int = 10 * _SECOND
+
+    @property
+    def backoff(self) -> Backoff:
+        """The waits before new connections."""
+        return Backoff(self.first_backoff, most=self.longest_backoff)
 
 
 class Phase(Enum):
@@ -220,9 +226,8 @@ class ClientState:
                     self.touched.add(held.ref)
             return
         self.phase = Phase.CONNECTING
-        backoff = min(self._patience.longest_backoff, self._patience.first_backoff << min(self._attempts, 16))
         self._attempts += 1
-        out.append(Connect(int(backoff * (0.5 + self._jitter() / 2)), why))
+        out.append(Connect(int(self._patience.backoff.delay(self._attempts, self._jitter)), why))
 
     def _received(self, event: MessageReceived, now: int, out: list[Instruction]) -> None:
         match event.message:

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import msgspec
 
+from slackwater.core.durable_file import replace_file
 from slackwater.core.errors import NotSupported
 from slackwater.core.hosts import HostKind
 from slackwater.hosting.engine import Keeps
-from slackwater.hosting.publication_log import write_whole
 from slackwater.hosting.step import Registration
 from slackwater.processing.base import Partitioning
 from slackwater.processing.joined import LineCuts, ShardPart
@@ -125,7 +125,7 @@ class Shardings:
             self._keep(kept)
 
     def _keep(self, shardings: tuple[Sharding, ...]) -> None:
-        write_whole(self._path, msgspec.json.encode(shardings))
+        replace_file(self._path, msgspec.json.encode(shardings))
         self.all = shardings
 
 

@@ -24,7 +24,7 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slackwater.log import disk
+from slackwater.core import disk
 
 LONGEST_FOLDER = 200
 """Bytes that a table's name may take in the name of a folder; longer ones are cut and told apart by a hash."""

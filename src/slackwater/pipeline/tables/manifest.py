@@ -20,9 +20,10 @@ from typing import TypeVar
 
 import msgspec
 
+from slackwater.core import disk
+from slackwater.core.durable_file import replace_file, write_draft
 from slackwater.core.errors import SchemaError, StoreError
 from slackwater.core.schema import TableSchema
-from slackwater.log import disk
 from slackwater.pipeline.tables.layout import Kind, make_folder
 
 T = TypeVar("T")
@@ -206,15 +207,15 @@ def need_state(folder: Path) -> ManifestState:
 def write_settled(folder: Path, version: int, settled: Settled) -> str:
     """Write the long lists for a version to come; return the file's name."""
     name = f"{version:020d}.json"
-    draft = _draft(folder / "settled", msgspec.json.encode(settled))
-    disk.rename(draft, folder / "settled" / name)
+    replace_file(folder / "settled" / name, msgspec.json.encode(settled), draft=_draft(folder / "settled"))
     return name
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Make a manifest the newest; refuse if there is one of its version already."""
     path = folder / "manifest" / f"{manifest.version:020d}.json"
-    draft = _draft(folder / "manifest", msgspec.json.encode(manifest))
+    draft = _draft(folder / "manifest")
+    write_draft(draft, msgspec.json.encode(manifest))
     try:
         # A link, not a rename: it fails where the name exists, so that one of two writers loses.
         os.link(draft, path)
@@ -240,13 +241,9 @@ def forget_old(folder: Path, newest: int) -> None:
         path.unlink(missing_ok=True)
 
 
-def _draft(folder: Path, content: bytes) -> Path:
+def _draft(folder: Path) -> Path:
     make_folder(folder)
-    path = folder / f".{uuid.uuid4().hex}"
-    with disk.opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as descriptor:
-        disk.write(descriptor, [content], 0)
-        os.fsync(descriptor)
-    return path
+    return folder / f".{uuid.uuid4().hex}"
 
 
 def _decode(path: Path, kind: type[T]) -> T:

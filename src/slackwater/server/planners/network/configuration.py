@@ -13,7 +13,6 @@ token_file = "token"                   # where it asks for one
 A deployment has a part [network] with the same settings; its aggregators are those of the deployment.
 """
 
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,6 +21,7 @@ import msgspec
 from msgspec import Meta
 
 from slackwater.core.errors import PlanningError, SlackwaterError
+from slackwater.core.settings import read_settings
 from slackwater.deployment.configuration import NetworkPart
 from slackwater.planning.aggregation.base import Dynamics
 from slackwater.planning.aggregation.dynamics import learnt
@@ -69,16 +69,10 @@ class NetworkSettings:
 
 def read_network(path: Path) -> NetworkSettings:
     """Read a file of a network, or the part [network] of a deployment."""
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SlackwaterError(f"{path} cannot be read ({error.strerror}); see docs/network-plans.md for one") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SlackwaterError(f"{path} is not TOML: {error}") from None
-    try:
-        file = msgspec.convert(_as_file(content), NetworkFile)
-    except msgspec.ValidationError as error:
-        raise SlackwaterError(f"{path} is no network: {error}") from None
+    settings = read_settings(path, "see docs/network-plans.md for one")
+    deployed = isinstance(settings.content.get("aggregators"), dict)
+    content = _as_file(settings.content) if deployed else settings.content
+    file = settings.check(content, NetworkFile, " is no network", "network" if deployed else "")
     names = [one.name for one in file.aggregators]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice or HERE in names:
@@ -94,8 +88,6 @@ def read_network(path: Path) -> NetworkSettings:
 
 def _as_file(content: dict[str, Any]) -> Any:
     """A deployment in the form of a file of its own."""
-    if not isinstance(content.get("aggregators"), dict):
-        return content
     part = content.get("network", {})
     entries = [{"name": name, "nodes": [name]} for name in content["aggregators"]]
     return {**part, "aggregators": entries} if isinstance(part, dict) else part

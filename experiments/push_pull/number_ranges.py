@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from experiments.push_pull.sorted_search import placed, placed_ranges
 from slackwater.core.errors import PlanningError
-from slackwater.kernels.sorted_search import placed, placed_ranges
 from slackwater.planning.push_pull.base import Flags, Floats, Moves, Queries, Workload
 
 
