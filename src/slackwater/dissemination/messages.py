@@ -4,9 +4,9 @@ Mathematics
     All subscriptions of a connection form one *session*. The node keeps for it a set of *facts*: the last value of
     each query, the last row of each (query, key). A `Frame` carries facts and says three things about itself: it
     begins where frame `base` ended, it ends the session's state at `sequence`, and with it everything subscribed is
-    right as of the log position `as_of`. Facts are states and not differences. So a frame may be applied by whoever
-    has applied any frame from `base` to before `sequence`, twice is once, and a lost frame is made good by one that
-    reaches back further and holds only the last fact of each kind: the state is sent, never the backlog.
+    right as of the log position `as_of`. Facts are states and not differences. So a frame may be applied by a client
+    that has applied any frame from `base` to before `sequence`, twice is once, and a lost frame is made good by one
+    that reaches back further and holds only the last fact of each kind: the state is sent, never the backlog.
 
     The lease is measured on the client's clock alone. `Ack` carries that clock's reading, frames give back the latest
     one the node has seen (`heard`), and until `heard + lease` the client may rely on the node being there. No delay on
@@ -23,10 +23,10 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 
 VERSION = 2
-"""Raised when a message changes its meaning; `Open` says which one the client speaks."""
+"""Protocol version, raised when a message changes its meaning; `Open` carries the client's version."""
 
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-"""A number that both encodings can carry, whoever made it up."""
+"""A number that both encodings can carry, also from an untrusted client."""
 WireScalar: TypeAlias = bool | int | float | str | None
 WireRow: TypeAlias = tuple[WireScalar, ...]
 WireRegion: TypeAlias = list[list[list[Any]]]
@@ -34,7 +34,7 @@ WireRegion: TypeAlias = list[list[list[Any]]]
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """Anything that is sent."""
+    """Base of all messages."""
 
 
 # What a client says.
@@ -49,7 +49,7 @@ class Open(Message, frozen=True, tag="open"):
 
 
 class Subscribe(Message, frozen=True, tag="subscribe"):
-    """Wants a standing query, by its text or by the name of one that is there; `ref` is the client's number for it.
+    """Subscribes to a standing query, by its text or by an existing name; `ref` is the client's number for it.
 
     `held`: the position as of which the client still holds the rows, so that only what changed since needs sending;
     None where it holds nothing.
@@ -61,7 +61,7 @@ class Subscribe(Message, frozen=True, tag="subscribe"):
 
 
 class Unsubscribe(Message, frozen=True, tag="unsubscribe"):
-    """Wants it no longer. Repeated, as `Subscribe` is, until a fact about `ref` has come: `Refused` in this case."""
+    """Ends a subscription. Repeated, as `Subscribe` is, until a fact about `ref` has come: `Refused` in this case."""
 
     ref: Count
 
@@ -75,7 +75,7 @@ class Ack(Message, frozen=True, tag="ack"):
 
 
 class Ask(Message, frozen=True, tag="ask"):
-    """Wants the rows of a table that lie in a region, once, from a node that has come to `after` at least.
+    """Pulls the rows of a table in a region, once, from a node that has come to `after` at least.
 
     `label`: the query of the client's own cache of that table, where it has one: rows that are pushed by it are left
     out of the answer, because the client has them as of the same frame. Repeated under the same `ref` until answered.
@@ -89,7 +89,7 @@ class Ask(Message, frozen=True, tag="ask"):
 
 
 class Counted(msgspec.Struct, frozen=True, array_like=True):
-    """How often a region of a table was asked for and answered without asking this node."""
+    """Count of local queries for a region of a table, answered without this node."""
 
     table: str
     region: WireRegion
@@ -97,7 +97,7 @@ class Counted(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Report(Message, frozen=True, tag="report"):
-    """What a client was asked since it last said so; goes with an `Ack`. It is statistics: lost is lost."""
+    """Statistics of a client's local queries since its last report; goes with an `Ack`, never repeated."""
 
     counted: tuple[Counted, ...]
 
@@ -130,7 +130,7 @@ class Welcome(Message, frozen=True, tag="welcome"):
 class Subscribed(Message, frozen=True, tag="subscribed"):
     """The fact that `ref` is query `query` under plan `epoch`; one number has no `columns`, but a bound.
 
-    Of a cache it also says what is pushed (`region`), from which position on, and `was`: whoever holds the rows under
+    Of a cache it also says what is pushed (`region`), from which position on, and `was`: a holder of the rows under
     that epoch of the same query keeps those that are pushed still, and the frame fills in what it lacks. Where `was` is
     None all rows come with it.
     """
@@ -238,7 +238,7 @@ Fact: TypeAlias = Subscribed | Refused | Value | Upsert | Delete | Snapshot | Su
 class Frame(Message, frozen=True, tag="frame"):
     """Facts, and as of when all is right with them; without facts it is a heartbeat.
 
-    `doubt`: why nobody can know at the moment how far that is behind; `heard` is then no newer than before.
+    `doubt`: why the delay behind the log is unknown at the moment; `heard` is then no newer than before.
     """
 
     session: str

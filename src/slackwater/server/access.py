@@ -21,22 +21,22 @@ _BEARER = {"www-authenticate": 'Bearer realm="slackwater"'}
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks; without a token everything is allowed, as nobody from elsewhere gets in."""
+    """Identity and scopes of a request; without tokens all scopes, as access is local then."""
 
     token: Token | None = None
 
     @property
     def name(self) -> str:
-        """Whose what is registered will be."""
+        """Owner name of this caller's registrations."""
         return LOCAL if self.token is None else self.token.name
 
     def allows(self, scope: Scope) -> bool:
-        """Whether this caller may do such things."""
+        """True if the caller has the scope."""
         return self.token is None or self.token.allows(scope)
 
 
 def caller(request: HTTPConnection, store: Store, scope: Scope) -> Caller:
-    """Who asks, if they may do what the scope says; a refusal otherwise."""
+    """Authenticate a request and check the scope; a refusal otherwise."""
     if not store.any_token():
         _check_local(request)
         return Caller()
@@ -49,7 +49,7 @@ def caller(request: HTTPConnection, store: Store, scope: Scope) -> Caller:
 
 
 def by_token(text: str, store: Store, scope: Scope) -> Caller:
-    """Whose token this is, if it is good for what the scope says; a refusal otherwise."""
+    """Authenticate a token and check the scope; a refusal otherwise."""
     token = store.check_token(text)
     if token is None:
         raise RequestRefused(HTTPStatus.UNAUTHORIZED, "unauthorized", "the token is not known, or was revoked", _BEARER)

@@ -1,7 +1,7 @@
 """Bus endpoint: live connections over NATS, with the same sessions, tokens and limits as over WebSocket.
 
-What a WebSocket says in its request, a dialler says in words: `token`, `encoding` where it is not MessagePack, `host`
-for the lane of one.
+A dialler sends as words what a WebSocket carries in its request: `token`, `encoding` where it is not MessagePack,
+`host` for the lane of one.
 Without any token the bus must be on this machine, as everything else must.
 """
 
@@ -24,7 +24,7 @@ from slackwater.server.store import STORE_FILE, Scope, Store
 
 
 def check_bus(address: str, folder: Path) -> None:
-    """Refuse an address that is none, and to be reached from other machines while anybody could come in."""
+    """Refuse an invalid address, and a bus on another machine while there are no tokens."""
     try:
         to = bus_address(address, named=True)
     except ValueError as error:

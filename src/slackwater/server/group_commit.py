@@ -1,7 +1,7 @@
 """Group commit: requests queue, one thread writes and flushes a group, each request completes when it is durable.
 
 While one group is on its way to the disk the next one gathers; so under load there is one flush for many requests,
-and without load a request waits for nobody. What is asked for is a *change*: a function that looks at the tables as
+and without load a request waits for no other. A request submits a *change*: a function that reads the tables as
 they will be then and appends through the intake or the log. Its result is handed over after the flush.
 """
 
@@ -32,12 +32,12 @@ remembers may not be durable yet; it would do so after `intake.SAVE_EVERY`, whic
 
 
 class Busy(SlackwaterError):
-    """More is waiting to be written than may wait; come again."""
+    """The queue is full; try again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a change may use: both see the changes before it as done."""
+    """Arguments of a change: intake and log, with the changes before it applied."""
 
     intake: Intake
     log: UncommittedLog
@@ -161,7 +161,7 @@ class WriteQueue:
         return self._saved
 
     def _fail(self, group: list[_Waiting], error: Exception) -> None:
-        """The append failed: nobody's change is done, and what the intake remembers of them is not true."""
+        """The append failed: no change of the group is done, and the intake's memory of them is dropped."""
         _report.error("the log could not be written: %s", error)
         for waiting in group:
             waiting.error = waiting.error or error
@@ -177,7 +177,7 @@ def _settle(waiting: _Waiting) -> None:
         return
     if waiting.error is not None:
         waiting.future.set_exception(waiting.error)
-        # Whoever waited may have gone: an error that nobody fetches is no fault of the program.
+        # The caller may have gone: an exception that is never retrieved is no fault of the program.
         waiting.future.exception()
     else:
         waiting.future.set_result(waiting.result)

@@ -34,7 +34,7 @@ _PATIENCE = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """What is to be served and where; port 0 lets the system choose. `bus`: also there, as nats://host:4222/name."""
+    """Settings of a server; port 0 lets the system choose. `bus`: also there, as nats://host:4222/name."""
 
     settings: NodeSettings
     host: str = "127.0.0.1"
@@ -43,7 +43,7 @@ class Serving:
 
 
 def serve(serving: Serving, announce: Callable[[Listening], None], make: Callable[[NodeSettings], Node] = Node) -> int:
-    """Serve until told to stop by a signal; returns the exit code of the process."""
+    """Serve until a signal stops the process; returns the exit code of the process."""
     folder = serving.settings.folder
     check_host(serving.host, folder)
     if serving.bus is not None:
@@ -62,7 +62,7 @@ def serve(serving: Serving, announce: Callable[[Listening], None], make: Callabl
 
 
 def check_host(host: str, folder: Path) -> None:
-    """Refuse to be reached from other machines while anybody could come in."""
+    """Refuse a host name other than loopback while there are no tokens."""
     if is_loopback(host):
         return
     with Store(folder / STORE_FILE) as store:
@@ -157,7 +157,7 @@ class _Server(uvicorn.Server):
         self._farewell = farewell
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Say goodbye before the connections are closed."""
+        """Send close messages before the connections are closed."""
         self._farewell()
         await asyncio.sleep(0)
         await super().shutdown(sockets)
@@ -198,7 +198,7 @@ def write_state(path: Path, listening: Listening) -> None:
 
 
 class _OneLine(logging.Filter):
-    """What strangers send may be worth a line in the log, never a traceback."""
+    """Log filter: one line, without a traceback, for errors of untrusted clients."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.name == "uvicorn.error" and "Invalid UTF-8" in record.getMessage():

@@ -1,7 +1,7 @@
 """Live connection endpoint: couples WebSocket connections with sessions; statements are parsed on a thread.
 
-One connection has one task, the one that reads. What is to be sent is put into its bounded buffer at once by whoever
-has it (`dissemination.transports`), so nothing here waits for a slow reader.
+One connection has one task, the one that reads. Senders put messages into its bounded buffer at once
+(`dissemination.transports`), so nothing here waits for a slow reader.
 
 Reading a statement can take long, the first join of a machine longer than a client may be silent. It is read on a
 thread, and until it is known whatever the client says after it waits its turn (`_Statements`), but for
@@ -86,7 +86,7 @@ class _Statements:
 
 
 class _Port:
-    """A connection as the sessions see it."""
+    """Adapter of a connection for the sessions."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -129,7 +129,7 @@ class Live:
         await self.serve(WebSocketConnection(AsgiSocket(socket), self.limits), who, encoding, sessions)
 
     async def serve(self, connection: Connection, who: Caller, encoding: Encoding, sessions: Sessions) -> None:
-        """Serve a connection of somebody who may have one, in one of the lanes, until it ends."""
+        """Serve an authorised connection in one of the lanes until it ends."""
         port = _Port(connection)
         principal = Principal(who.name, may_register=self._node.writable)
         number = sessions.connected(port, principal, encoding, who.token)
@@ -142,7 +142,7 @@ class Live:
             await connection.close()
 
     def lane(self, host: str | None) -> Sessions:
-        """The sessions of the host that is asked for; of whichever most queries are kept by, unless it says."""
+        """The sessions of the requested host; by default of the host that new queries go to."""
         asked = self._node.settings.placement.default.value if host is None else host
         found = next((lane for host, lane in self._node.lanes.items() if host.value == asked), None)
         if found is None:

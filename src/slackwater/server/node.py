@@ -56,9 +56,9 @@ _report = logging.getLogger("slackwater.server")
 
 SNAPSHOT_EVERY = 1_000_000
 FOLLOW_SECONDS = 0.01
-"""How often a node looks at a log that another process writes."""
+"""Poll interval of a log that another process writes."""
 AWAY_SECONDS = 0.5
-"""How soon it looks again at a log whose servers did not answer."""
+"""Pause before the next poll of a log whose servers did not answer."""
 ROWS_AHEAD = 50_000
 """Rows that are fetched at a time from a log elsewhere."""
 UPKEEP_SECONDS = 1.0
@@ -68,7 +68,7 @@ SETTLED_QUERIES = 1_000
 
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
-    """Where a node lives and how it behaves.
+    """Settings of a node: folders, log, hosts and rules.
 
     `follow` is a log that another process writes: a folder, or a stream on a bus (`nats://host:4222/name`). `stream`
     is one on a bus that this node writes, instead of the folder `log`.
@@ -82,7 +82,7 @@ class NodeSettings:
     limits: ServerLimits = field(default_factory=ServerLimits)
     stream: str | None = None
     spark: Path | None = None
-    """The folder in which a Spark host says what the queries that it keeps have to say."""
+    """Folder of a Spark host's publication log."""
     placement: Placement = field(default_factory=Placement)
     labelling: LabellingRules = field(default_factory=LabellingRules)
     network: NetworkSettings | None = None
@@ -138,7 +138,7 @@ class Node:
             try:
                 former = self._restore()
                 self._replay()
-                # What joins need may take longer than a lease, above all to be compiled: here nobody waits yet.
+                # What joins need may take longer than a lease, above all to be compiled: here no client waits yet.
                 self.engine.settle()
                 for query in {kind_of(one): one for one in self.engine.host.queries.values()}.values():
                     self.engine.host.warm_up(query)
@@ -173,7 +173,7 @@ class Node:
     # ---- opening
 
     def _restore(self) -> int:
-        """Become the latest sound snapshot; returns the generation that took it."""
+        """Restore the latest sound snapshot; returns the generation that wrote it."""
         for snapshot in self.snapshots.read(self.log.start, self.log.end):
             engine = self._make_engine()
             try:
@@ -244,7 +244,7 @@ class Node:
         """Have what `pulling` foretells of the queries that stand brought up to date, if that does not take long."""
 
     async def foretold(self, query: StandingQuery) -> ExplainTree | None:
-        """What a query would cost, as a part of an explanation; None where there is nothing to tell."""
+        """Predicted cost of a query, as a part of an explanation; None where there is no prediction."""
         return None
 
     def upstreams(self) -> list[Upstream]:
@@ -257,7 +257,7 @@ class Node:
         return None if listening is None else listening.url
 
     def offers(self, counts: bool) -> Offers:
-        """What can be planned over this node, and how often each query that is kept here had something to say."""
+        """What can be planned over this node, and the number of notifications of each query of this node."""
         doubt, items = self.offered()
         engine = self.engine
         kept = [one for one in engine.registrations.values() if engine.keeps(one)] if counts else []
@@ -269,7 +269,7 @@ class Node:
         return None, []
 
     def said(self, text: str) -> int | None:
-        """How often a query that is kept here had something to say; None where it is not kept."""
+        """Number of notifications of a query of this node; None where it is not of this node."""
         kept = self.sessions.state.subscriptions.queries.with_text(text)
         return None if kept is None else self.engine.notified[kept.number]
 
@@ -316,7 +316,7 @@ class Node:
         self.close()
 
     def farewell(self) -> None:
-        """Tell everybody in all lanes that it is going down."""
+        """End all sessions in all lanes, because the node shuts down."""
         for lane in self.lanes.values():
             lane.sessions.farewell_to_all("the node is going down; come again")
 
@@ -348,6 +348,17 @@ class Node:
         finally:
             self._reached = [(at, waiting) for at, waiting in self._reached if waiting is not future]
         return True
+
+    def reserve(self, name: str) -> bool:
+        """Keep a subscription's name for one request, until it is released; False if another has it."""
+        if name.lower() in self._reserved:
+            return False
+        self._reserved.add(name.lower())
+        return True
+
+    def release(self, name: str) -> None:
+        """Release a reserved name."""
+        self._reserved.discard(name.lower())
 
     # ---- following
 
@@ -398,7 +409,7 @@ class Node:
                     await asyncio.to_thread(self.engine.host.warm_up, query)
 
     def _doubt_log(self, why: str | None) -> None:
-        """A log that cannot be read for longer than a lease: nobody here can know how old the answers are."""
+        """A log that cannot be read for longer than a lease: the age of the answers is unknown then."""
         now = time.monotonic()
         self._away_since = None if why is None else self._away_since or now
         late = self._away_since is not None and (now - self._away_since) * 1_000_000 > self.settings.rules.lease
@@ -457,7 +468,7 @@ class Node:
             _report.warning("registrations could not be appended: %s", error)
 
     def _in_the_log(self, record: Registered | Unregistered) -> bool:
-        """Whether the log says this already, and only the host of the query has yet to say so."""
+        """True if the log already has this registration, and only its host has not applied it yet."""
         if isinstance(record, Unregistered):
             return record.number not in self.engine.registrations
         if record.number is not None:

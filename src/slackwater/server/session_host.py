@@ -1,8 +1,8 @@
 """Session host: I/O around the pure session state; delivers events with the time, executes instructions.
 
 Everything happens on the event loop, one event after the other, so nothing is locked. A connection is a number here
-and a `Port`: something that takes bytes at once and says whether it keeps up. While one does not, and only then, a
-task waits for it.
+and a `Port`: something that takes bytes at once and reports back-pressure. While one does not keep up, and only then,
+a task waits for it.
 """
 
 import asyncio
@@ -90,13 +90,13 @@ class Sessions:
         return 0 if kept is None else len(kept.sessions)
 
     def tokens(self) -> set[str]:
-        """The tokens by which somebody is connected now."""
+        """Tokens of the present connections."""
         return {one.token.id for one in self._connections.values() if one.token is not None}
 
     # ---- what happens
 
     def connected(self, port: Port, principal: Principal, encoding: Encoding, token: Token | None) -> int:
-        """Somebody is there; returns the number of the connection."""
+        """Add a connection; returns its number."""
         self._next += 1
         self._connections[self._next] = _Connection(port, encoding, token)
         self.handle(Connected(self._next, principal, encoding))
@@ -121,24 +121,24 @@ class Sessions:
             self.handle(Disconnected(number))
 
     def farewell_to_token(self, token_id: str, why: str) -> None:
-        """The same for everybody who came by a token."""
+        """The same for all connections of a token."""
         for number, one in list(self._connections.items()):
             if one.token is not None and one.token.id == token_id:
                 self.farewell(number, why, again=False)
 
     def farewell_to_strangers(self, why: str) -> None:
-        """The same for everybody who came without one."""
+        """The same for all connections without a token."""
         for number, one in list(self._connections.items()):
             if one.token is None:
                 self.farewell(number, why, again=False)
 
     def farewell_to_all(self, why: str) -> None:
-        """The node goes down: everybody may come back."""
+        """End all connections of a node that shuts down; clients may reconnect."""
         for number in list(self._connections):
             self.farewell(number, why, again=True)
 
     def handle(self, event: Event) -> None:
-        """Hand an event to the state and do what it says."""
+        """Hand an event to the state and execute its instructions."""
         for instruction in self.state.handle(event, microseconds()):
             match instruction:
                 case Send(number, message):

@@ -5,7 +5,7 @@ leaves it whole. A token is shown once, when it is made; kept are a salt and the
 has 256 random bits, so one round of hashing is enough: there is nothing to guess.
 
 The registrations stand in the log; here is a copy of those in force, with the position up to which it is true, for
-whoever wants to look without reading the log.
+tools that need not read the log.
 """
 
 import hashlib
@@ -126,7 +126,7 @@ class Store:
         return tuple(_token(row) for row in rows)
 
     def any_token(self) -> bool:
-        """Whether a token was ever made: then nobody gets in without one, even when all of them are revoked."""
+        """True if a token was ever made: then every access needs one, even when all of them are revoked."""
         return bool(self._rows("SELECT 1 FROM token LIMIT 1"))
 
     def check_token(self, text: str) -> Token | None:
@@ -166,7 +166,7 @@ class Store:
     # ---- registrations
 
     def keep_registrations(self, registrations: Iterable[Registration], position: Position) -> None:
-        """Make the view say what is in force as of a position."""
+        """Replace the view by the registrations in force as of a position."""
         wanted = {one.number: one for one in registrations}
         with self._writing():
             present = {one.number: one for one in self._registrations()}

@@ -57,7 +57,7 @@ class UncommittedLog:
             self._gathered = []
             if end != self._end:
                 expected, self._end = self._end, end
-                raise LogError(f"the log ends at {end} and not at {expected}: somebody else wrote to it")
+                raise LogError(f"the log ends at {end} and not at {expected}: another program wrote to it")
         return self._end
 
     def forget(self) -> None:

@@ -20,7 +20,7 @@ class Upstream(msgspec.Struct, frozen=True):
     items: int
     position: int | None
     requests: int | None = None
-    """How often a source that is pulled was asked."""
+    """Number of requests to a pulled source."""
 
 
 class OfferedItems(msgspec.Struct, frozen=True):
@@ -33,7 +33,7 @@ class OfferedItems(msgspec.Struct, frozen=True):
 
 
 class Offers(msgspec.Struct, frozen=True):
-    """What an aggregator can serve, and how much it has sent.
+    """Items that an aggregator can serve, and its message counts.
 
     `doubt`: why it cannot vouch for its items at the moment. `notifications`: how often each standing query, by its
     text, had something to say since this generation of the process began.

@@ -16,7 +16,7 @@ class ServerLimits:
     small_body: int = 1024 * 1024
     """Bytes of any other request; the longest statement fits, with every character written as an escape."""
     body_seconds: float = 30.0
-    """Until a body is complete: who sends slower is cut off."""
+    """Until a body is complete; a slower sender is disconnected."""
     rows: int = 100_000
     """Rows of one request."""
     pending_rows: int = 400_000
@@ -44,7 +44,7 @@ class ServerLimits:
     recent_keys: int = 10_000
     """Keys of a standing query whose last change is remembered, so that a client that resumes needs no snapshot."""
     outgoing: int = 256 * 1024
-    """Bytes that wait for a slow connection before its session is told to hold back."""
+    """Bytes that wait for a slow connection before back-pressure holds its session back."""
     unsent: int = 64 * 1024 * 1024
     """Bytes that may wait at all; more, as one snapshot larger than this, end the connection."""
     query_seconds: float = 10.0

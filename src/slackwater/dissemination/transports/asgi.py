@@ -25,9 +25,9 @@ _BY_SERVER = {1002, 1003, 1007, 1009, 1011}
 
 
 _LINGER = 1.0
-"""Seconds for a peer that broke the rules to read why it is sent away."""
+"""Seconds for a peer that violated the protocol to read the reason."""
 _GONE = (RuntimeError, OSError, WebSocketDisconnect)
-"""What Starlette and uvicorn raise when a WebSocket is used that is over."""
+"""Exceptions of Starlette and uvicorn for a WebSocket that has ended."""
 
 
 class Hold:
@@ -52,7 +52,7 @@ class HeldProtocol(WebSocketsSansIOProtocol):
             carrier.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def handle_connect(self, event: "Request") -> None:
-        """Add the hold to what the application is told; its task begins after this returns."""
+        """Add the hold to the application's scope; its task begins after this returns."""
         super().handle_connect(event)
         if not self.close_sent:
             self._hold = Hold(self.transport)
@@ -68,7 +68,7 @@ class HeldProtocol(WebSocketsSansIOProtocol):
             self.handle_parser_exception()
 
     def handle_parser_exception(self) -> None:
-        """Say why the connection ends, and read on for a moment without looking.
+        """Send the reason of the end, and discard input for a moment.
 
         uvicorn would close at once. With bytes of the peer unread that resets the connection, and the reason may be
         lost on the way.
@@ -82,7 +82,7 @@ class HeldProtocol(WebSocketsSansIOProtocol):
         self._lingering = self.loop.call_later(_LINGER, self.transport.close)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Say so."""
+        """Mark the hold as lost."""
         if self._lingering is not None:
             self._lingering.cancel()
         super().connection_lost(exc)
@@ -91,7 +91,7 @@ class HeldProtocol(WebSocketsSansIOProtocol):
 
 
 class AsgiSocket:
-    """What the contract needs, by Starlette: an accepted WebSocket.
+    """Socket adapter for Starlette: an accepted WebSocket.
 
     The web server's own limit on the size of a message (uvicorn's `ws_max_size`) takes the place of `Limits.message`
     for what is received, and it reads ahead by one message.
@@ -106,7 +106,7 @@ class AsgiSocket:
 
     @property
     def peer(self) -> str:
-        """Whom it leads to."""
+        """Name of the peer."""
         return self._peer
 
     async def read(self) -> Carried:

@@ -23,7 +23,7 @@ Contract (kept by every transport, tested in `tests/contracts/test_transports.py
 6.  *A slow reader holds up its sender, not the memory.* What arrives and is not taken is bounded by `unread` messages
     and what the system's own buffers hold; beyond that it waits at the sender.
 7.  *Garbage ends the connection* as `GARBAGE`, and only that connection.
-8.  *The end is noticed,* on both sides, whoever caused it: `receive` gives what had arrived, then raises `Closed`,
+8.  *The end is noticed,* on both sides, whichever caused it: `receive` gives what had arrived, then raises `Closed`,
     whose `ended` says how, on which side and why; `ended` says so too. A peer that closes passes its reason on, cut
     to `LONGEST_REASON` bytes. A peer that dies is `LOST`.
 9.  *Closing delivers first.* What was sent before `close` arrives if the peer reads it within `grace` seconds. Closing
@@ -36,12 +36,12 @@ One task at a time may receive on a connection. All calls belong to one event lo
 Channels, where a transport has them, carry one message to many (tested in `tests/contracts/test_channels.py`)
 
 1.  *One publish.* `publish` hands a message to the transport once, however many have joined, and returns at once.
-2.  *Whole and in order, or told.* A member receives the messages of its channel in order, each whole and once. Each
+2.  *Whole and in order, or reported.* A member receives the messages of its channel in order, each whole and once. Each
     carries the channel's sequence. Where some did not reach a member it receives `Missed` in their place, also when
     nothing follows them for a while: never silence. It is for the member to ask for the state then.
-3.  *Joining* returns within a bounded time, or raises `Unreachable`, also where nobody publishes. A member receives
+3.  *Joining* returns within a bounded time, or raises `Unreachable`, also without a publisher. A member receives
     everything that is published after that, and nothing from before.
-4.  *Who does not read loses its membership,* as `OVERFLOW`, when more than `unsent` bytes wait for it. Neither the
+4.  *A stalled reader loses its membership,* as `OVERFLOW`, when more than `unsent` bytes wait for it. Neither the
     publisher nor other members notice.
 5.  *Size.* `publish` refuses what is above `message` bytes, or more than the transport carries in one publish.
 6.  *The end is noticed.* A publisher that closes ends the memberships with its reason; one that dies, or that cannot
@@ -119,11 +119,11 @@ class MessageTooLarge(TransportError):
 
 
 class Unreachable(TransportError):
-    """Nobody answers at an address."""
+    """No process answers at an address."""
 
 
 class Denied(TransportError):
-    """Somebody answers and does not let this end in; `status` and `body` are as in HTTP."""
+    """The peer refuses the connection; `status` and `body` are as in HTTP."""
 
     def __init__(self, message: str, *, status: int, body: bytes) -> None:
         super().__init__(message)
@@ -132,11 +132,11 @@ class Denied(TransportError):
 
 
 class Connection(Protocol):
-    """One end of a pair; see the module for what is promised."""
+    """One end of a pair; the module states its contract."""
 
     @property
     def peer(self) -> str:
-        """Whom it leads to, for people to read."""
+        """Name of the peer, for people to read."""
         ...
 
     @property
@@ -150,7 +150,7 @@ class Connection(Protocol):
         ...
 
     def send(self, message: Carried) -> bool:
-        """Take a message, at once, and say whether the peer keeps up."""
+        """Take a message at once; False if the peer does not keep up."""
         ...
 
     async def drained(self) -> None:
@@ -167,7 +167,7 @@ class Connection(Protocol):
 
 
 Handler: TypeAlias = Callable[[Connection], Awaitable[None]]
-"""What a listener does with a new connection; when it returns, the connection is closed."""
+"""Callback of a listener for a new connection; when it returns, the connection is closed."""
 
 
 class Listener(Protocol):
@@ -175,7 +175,7 @@ class Listener(Protocol):
 
     @property
     def address(self) -> str:
-        """What a peer dials."""
+        """Address that a peer dials."""
         ...
 
 
@@ -193,7 +193,7 @@ class Transport(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """A message of a channel, with its place among all that were published there, counted from 0."""
+    """A message of a channel with its sequence number, counted from 0."""
 
     sequence: int
     message: Carried
@@ -228,7 +228,7 @@ class Membership(Protocol):
         ...
 
     async def receive(self) -> Heard | Missed:
-        """The next message, or that some are missing; raises `Closed` after the last."""
+        """The next message, or `Missed` for a gap; raises `Closed` after the last."""
         ...
 
     async def close(self) -> None:

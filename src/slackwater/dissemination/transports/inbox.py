@@ -18,7 +18,7 @@ class Inbox:
         self.ended: Ended | None = None
 
     def put(self, sequence: int, message: Carried) -> None:
-        """A message came; what lies before it is passed over in silence, what is missing before it is told."""
+        """Put a message; repeats are ignored, a gap before it is reported."""
         if self.ended is not None or sequence < self._expected:
             return
         self.reached(sequence)
@@ -26,21 +26,21 @@ class Inbox:
         self._add(Heard(sequence, message), size(message))
 
     def reached(self, sequence: int) -> None:
-        """So many messages were published by now."""
+        """Note the number of messages published so far."""
         if self.ended is None and sequence > self._expected:
             self._add(Missed(sequence - self._expected), 0)
             self._expected = sequence
 
     def _add(self, what: Heard | Missed, weight: int) -> None:
         if self._bytes + weight > self._limits.unsent:
-            self.end(Ended(How.OVERFLOW, True, f"nobody reads: {self._bytes} bytes wait"))
+            self.end(Ended(How.OVERFLOW, True, f"the member does not read: {self._bytes} bytes wait"))
             return
         self._waiting.append((what, weight))
         self._bytes += weight
         self._arrived.set()
 
     def end(self, ended: Ended) -> None:
-        """Nothing more will come."""
+        """End the queue."""
         if self.ended is None:
             self.ended = ended
         self._arrived.set()

@@ -113,7 +113,7 @@ class MemoryConnection:
         await self._over.wait()
 
     def kill(self) -> None:
-        """End without a word, as a process that is killed does: what had not arrived is lost."""
+        """End without a close message, as a killed process does: messages in transit are lost."""
         self._end(Ended(How.LOST, True, "killed"))
         inbox = self._other._inbox
         while len(inbox) > self._other._limits.unread:
@@ -212,7 +212,7 @@ class MemoryTransport:
         await asyncio.sleep(0)
         listener = self._listeners.get(address)
         if listener is None:
-            raise Unreachable(f"nobody listens at {address}: start a listener there first")
+            raise Unreachable(f"there is no listener at {address}: start one there first")
         dialler, taken = pair(limits or TransportLimits(), listener.limits)
         dialler._peer, taken._peer = address, f"dialler of {address}"
         listener.take(taken)

@@ -45,7 +45,7 @@ class MemoryPublisher:
         return sequence
 
     def end(self, ended: Ended) -> None:
-        """No more messages for anybody."""
+        """End all memberships."""
         for member in self.members:
             member.inbox.end(ended)
 
@@ -94,5 +94,5 @@ class MemoryChannels:
         await asyncio.sleep(0)
         publisher = self._publishers.get(name)
         if publisher is None:
-            raise Unreachable(f"nobody publishes in memory under {name}: open the channel first")
+            raise Unreachable(f"there is no publisher in memory under {name}: open the channel first")
         return MemoryMembership(publisher, limits or TransportLimits())

@@ -1,13 +1,13 @@
 """NATS transport: connections over a bus, through firewalls that let only the bus pass.
 
-A listener has a name on the bus. A dialler publishes to it, with the subject where it wants to be answered; one of
+A listener has a name on the bus. A dialler publishes to it, with a reply subject; one of
 the listeners of that name takes it and answers with the subject of its own end. From then on the two publish to each
-other. NATS itself says at once when nobody listens. All connections of a process share one connection to the server
+other. NATS itself reports a missing listener at once. All connections of a process share one connection to the server
 (`nats_bus`), and what NATS does not promise is added at both ends (`nats_connection`).
 
-What is said when dialling, `words`, is for whoever listens: a token, and how messages are written. It can be read
-by whoever may subscribe to the listener's subject, so a bus that others share needs accounts, and TLS where the
-network is shared.
+The dialler's `words` are for the listener: a token, and the encoding of messages. Every client of the bus that may
+subscribe to the listener's subject can read them, so a shared bus needs accounts, and TLS where the network is
+shared.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _AGAIN_SECONDS = 0.2
 """Between two attempts to get back on a bus that is gone."""
 Admit: TypeAlias = Callable[[Mapping[str, str]], Handler]
-"""Decides by what a dialler says who handles it; raises `Denied`."""
+"""Chooses the handler of a connection from the dialler's words; raises `Denied`."""
 
 
 class NatsListener:
@@ -65,7 +65,7 @@ class NatsListener:
         return str(self._address)
 
     async def begin(self) -> None:
-        """Be there; raises `Unreachable`."""
+        """Join the bus; raises `Unreachable`."""
         bus = await borrow(self._address, self._bus_name, self._ping)
         try:
 
@@ -139,7 +139,7 @@ async def _handle(handler: Handler, connection: NatsConnection) -> None:
 
 def _everybody(handler: Handler | None) -> Admit:
     if handler is None:
-        raise ValueError("connections need a handler, or somebody who says for each which it gets")
+        raise ValueError("connections need a handler, or an `admit` function that chooses one for each")
     return lambda _: handler
 
 

@@ -2,11 +2,11 @@
 
 Design
     Thousands of connections of ours share one of NATS's, so nothing here may be made for each of them: one
-    subscription takes what comes for all (`BASE.*`, the last part says for whom), one task publishes what they have,
-    a frame from each in turn, and one task lets time pass for all. What they do with it is theirs (`Member`).
+    subscription receives for all (`BASE.*`, the last part names the member), one task publishes their frames,
+    one from each in turn, and one task drives their timers. `Member` is the interface to them.
 
-    When the connection to the server breaks, nobody knows what was lost with it. So it is not mended: all members
-    are told and end, and whoever comes next gets a new bus. That is also why the client's own reconnecting is off.
+    When the connection to the server breaks, losses are unknown. So it is not mended: all members are
+    notified and end, and the next user gets a new bus. That is also why the client's own reconnecting is off.
 
     Buses are kept by event loop, servers and name, and closed with their last user.
 """
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 OPEN_SECONDS = 10.0
 PING_SECONDS = 10.0
-"""A member says at least this often that it is there; one that is not heard of for twice as long is lost."""
+"""Interval of liveness messages of a member; after twice as long without one it is lost."""
 _TICKS_A_PING = 4
 _FRAMES_A_TURN = 64
 """Frames published before others on the event loop get a turn."""
@@ -41,14 +41,14 @@ NO_RESPONDERS = "503"
 
 
 class Member(Protocol):
-    """Somebody on the bus."""
+    """User of the bus: one connection end, publisher or membership."""
 
     def arrived(self, payload: bytes) -> None:
         """A payload came."""
         ...
 
     def nobody_there(self) -> None:
-        """What was published with a reply address had no receiver."""
+        """A frame with a reply address had no receiver."""
         ...
 
     def bus_lost(self, why: str) -> None:
@@ -56,7 +56,7 @@ class Member(Protocol):
         ...
 
     def next_frame(self) -> tuple[str, bytes, str] | None:
-        """What to publish next: subject, payload, reply address; None where nothing may be sent now."""
+        """Next frame to publish: subject, payload, reply address; None where nothing may be sent now."""
         ...
 
     def tick(self, now: float) -> None:
@@ -65,7 +65,7 @@ class Member(Protocol):
 
 
 class Bus:
-    """A connection to a server, and who uses it."""
+    """A connection to a server, and its members."""
 
     def __init__(self, address: BusAddress, name: str, ping: float) -> None:
         self.address = address
@@ -92,13 +92,13 @@ class Bus:
         return self._client.max_payload
 
     def join(self, member: Member) -> str:
-        """Give somebody a subject on which to be reached."""
+        """Add a member; returns the subject that reaches it."""
         name = secrets.token_hex(8)
         self.members[name] = member
         return f"{self.base}.{name}"
 
     def leave(self, subject: str) -> None:
-        """Nothing is handed over any more."""
+        """Remove a member."""
         self.members.pop(subject.rpartition(".")[2], None)
 
     def post(self, subject: str, payload: bytes, reply: str = "") -> None:
@@ -148,7 +148,7 @@ class Bus:
         from nats.aio.client import Client
 
         async def noted(_: Exception) -> None:
-            """What matters is noticed elsewhere: a broken connection ends the bus, a lost piece is a gap."""
+            """Ignore: a broken connection ends the bus, a lost piece is a gap."""
 
         self._client = client = Client()
         try:
@@ -177,7 +177,7 @@ class Bus:
             task.add_done_callback(self._ended)
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
-        """Whatever ends one of them ends the bus: nobody is to wait for what nobody carries."""
+        """The end of one task ends the bus, so that no member waits for a frame that is never carried."""
         if not task.cancelled() and task.exception() is not None:
             asyncio.get_running_loop().create_task(self._broken())
 
@@ -185,7 +185,7 @@ class Bus:
         member = self.members.get(message.subject.rpartition(".")[2])
         if member is None:
             if is_place(message.reply):
-                # Whoever still speaks to somebody who is gone would otherwise wait for a sign of life.
+                # A peer of a member that left would otherwise wait until its liveness times out.
                 self.post(message.reply, GONE)
         elif message.headers and message.headers.get("Status") == NO_RESPONDERS:
             member.nobody_there()

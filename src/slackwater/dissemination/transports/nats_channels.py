@@ -4,13 +4,13 @@
     beat     9  0      generation  sequence          nothing new; so many were published so far
     close   10  0      generation  sequence          that was all
 
-Who joins subscribes first and then asks the publisher how far it is (`….join`); so nothing can fall between the two,
-and NATS says at once when there is no publisher. The *generation* is a random number of the publisher. When it is
-another one than was joined, somebody else publishes there now, and the membership is over.
+A member subscribes first and then requests the publisher's sequence (`….join`); so nothing can fall between the two,
+and NATS reports at once that there is no publisher. The *generation* is a random number of the publisher. When it is
+another one than was joined, another publisher has taken the name, and the membership is over.
 
-While nothing is published a beat says so, so that a member learns of a message that was lost on its way to it, and of
+While nothing is published beats go out, so that a member learns of a message that was lost on its way to it, and of
 a publisher that is gone. A publisher that cannot get rid of what it has, because the bus is slow or gone, lets go of
-the oldest; members are told by the sequence.
+the oldest; members see the gap by the sequence.
 """
 
 import asyncio
@@ -98,7 +98,7 @@ class NatsPublisher:
     # Being on the bus.
 
     async def begin(self, address: BusAddress, name: str, ping: float) -> None:
-        """Be there; raises `Unreachable`."""
+        """Join the bus; raises `Unreachable`."""
         bus = await borrow(address, name, ping)
 
         async def answer(message: "Msg") -> None:
@@ -127,7 +127,7 @@ class NatsPublisher:
             await asyncio.sleep(_AGAIN_SECONDS)
 
     async def end(self) -> None:
-        """Say that this was all, and leave the bus."""
+        """Publish the close frame, and leave the bus."""
         if self._bus is not None:
             self._outbox.append(self._frame(_CLOSE))
             self._unsent += _HEAD.size
@@ -156,20 +156,20 @@ class NatsPublisher:
         return self._subject, frame, ""
 
     def tick(self, now: float) -> None:
-        """Say that there is nothing new."""
+        """Publish a beat where nothing else was published."""
         if self._bus is not None and now - self._said >= self._bus.ping * 0.7 and not self._outbox:
             self._outbox.append(self._frame(_BEAT))
             self._unsent += _HEAD.size
             self._bus.ready(self)
 
     def arrived(self, payload: bytes) -> None:
-        """Nobody speaks to a publisher but to join."""
+        """Ignore: a publisher receives join requests alone, by another subject."""
 
     def nobody_there(self) -> None:
         """Nothing is published with a reply address."""
 
     def bus_lost(self, why: str) -> None:
-        """`stay` sees to it."""
+        """Ignore: `stay` reconnects."""
 
 
 class NatsMembership:
@@ -234,11 +234,11 @@ class NatsMembership:
     def nobody_there(self) -> None:
         """There is no publisher."""
         if not self._joined.done():
-            why = f"nobody publishes at {self._bus.address} under {self._name}: open the channel first"
+            why = f"there is no publisher at {self._bus.address} under {self._name}: open the channel first"
             self._joined.set_exception(Unreachable(why))
 
     def bus_lost(self, why: str) -> None:
-        """Nobody knows what was lost with the bus."""
+        """End the membership: losses with the bus are unknown."""
         if not self._joined.done():
             self._joined.set_exception(Unreachable(why))
         self._end(Ended(How.LOST, False, why))
@@ -291,7 +291,7 @@ class NatsMembership:
         self._inbox.end(ended)
 
     def _unsubscribe(self) -> None:
-        """Let the server send no more; what a membership that ended would receive is nobody's."""
+        """Unsubscribe at the server; messages still on the way are dropped."""
         if self._subscription is not None:
             self._bus.unsubscribe(self._subscription)
             self._subscription = None
@@ -328,6 +328,6 @@ class NatsChannels:
         except BaseException as error:
             await membership.close()
             if isinstance(error, TimeoutError):
-                raise Unreachable(f"nobody answered at {self._address} under {name}") from None
+                raise Unreachable(f"there was no answer at {self._address} under {name}") from None
             raise
         return membership

@@ -1,7 +1,7 @@
 """NATS connection end: flow control, sequence checks and liveness on top of NATS.
 
-NATS knows neither connections nor readers that are slow: it takes what is published and, where somebody does not
-keep up, lets go of it. So the receiving end says how much it has taken, and the sending end has no more on the way
+NATS knows neither connections nor slow readers: it takes what is published and drops it where a receiver does not
+keep up. So the receiving end reports how much it has taken, and the sending end has no more on the way
 than `unread` messages of the peer, nor more than a window of bytes. What does not fit waits here, is counted, and is
 what a slow reader looks like. Of a message in many pieces the part that has come counts as taken; what waits unread
 is then one message, within the limit for messages.
@@ -42,7 +42,7 @@ from slackwater.dissemination.transports.nats_frames import (
 WINDOW = 1 << 20
 """Bytes that may be on the way and not taken."""
 LARGEST_PIECE = 256 << 10
-"""Bytes of a piece, where the server would take more: others want their turn."""
+"""Bytes of a piece, even where the server takes more, so that connections share the bus fairly."""
 _SEEN = write(EndReceived())
 _SILENCE = 2.0
 """Times the ping interval after which a peer is lost."""
@@ -98,7 +98,7 @@ class NatsConnection:
 
     @property
     def peer(self) -> str:
-        """Whom it leads to."""
+        """Name of the peer."""
         return self._peer
 
     @property
@@ -254,16 +254,16 @@ class NatsConnection:
             self._end(Ended(How.LOST, False, "the peer is gone"))
         else:
             self._refused(
-                Unreachable(f"nobody listens at {self._peer}: check the name, and that the server is running")
+                Unreachable(f"there is no listener at {self._peer}: check the name, and that the server is running")
             )
 
     def bus_lost(self, why: str) -> None:
-        """Nobody knows what was lost with the bus."""
+        """End the connection: losses with the bus are unknown."""
         self._refused(Unreachable(why))
         self._end(Ended(How.LOST, False, why))
 
     def tick(self, now: float) -> None:
-        """Say that this end is there, and notice when the other says so no more."""
+        """Send a liveness status, and detect that the peer sends none."""
         if self._ended is not None or not self._there:
             return
         if now - self._heard > _SILENCE * self._bus.ping:
@@ -309,7 +309,7 @@ class NatsConnection:
         return True
 
     def _took(self, weight: int) -> None:
-        """Tell the peer before it has to wait."""
+        """Acknowledge before the peer has to wait."""
         self._taken_bytes += weight
         messages, taken = self._taken_messages - self._told_messages, self._taken_bytes - self._told_bytes
         if 2 * messages >= self._limits.unread or 2 * taken >= WINDOW:
@@ -322,7 +322,7 @@ class NatsConnection:
         self._break(Ended(How.GARBAGE, True, why), why, How.GARBAGE)
 
     def _break(self, ended: Ended, told: str, how: How = How.LOST) -> None:
-        """End it here, and tell the peer in so many words."""
+        """End it here, and send the reason to the peer."""
         if self._there and self._ended is None:
             self._bus.post(self._there, write(End(how, self._sequence, told)))
         self._end(ended)
@@ -333,7 +333,7 @@ class NatsConnection:
             self.forsake()
 
     def forsake(self) -> None:
-        """There will be no other end."""
+        """End: the dial failed."""
         self._end(Ended(How.LOST, True, "it was never open"))
 
     def _end(self, ended: Ended) -> None:

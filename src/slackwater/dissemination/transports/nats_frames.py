@@ -10,7 +10,7 @@
 
 NATS carries each message at most once, and in order for as long as nothing breaks. That is less than a transport
 promises, so each direction counts its pieces: `sequence` is how many pieces came before. A piece, a status or an end
-that says another number than was counted here means that something was lost on the way.
+with another number than was counted here means a loss on the way.
 """
 
 import re
@@ -77,12 +77,12 @@ class EndReceived:
 
 _PLACE: Final = r"^slackwater\.at\.[0-9a-f]{24}\.[0-9a-f]{16}\Z"
 Place: TypeAlias = Annotated[str, msgspec.Meta(pattern=_PLACE)]
-"""The subject of one end: nothing else is ever published to because a stranger says so."""
+"""Subject of one end. Untrusted messages can name no other subject to publish to."""
 _is_place: Final = re.compile(_PLACE).match
 
 
 class ConnectionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A dialler asks for a connection: where to answer, how many messages it takes unread, and what else it says."""
+    """A dialler asks for a connection: reply subject, limit of unread messages, and the dialler's words."""
 
     version: int
     answer: Place
@@ -98,7 +98,7 @@ class Accept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Deny(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Why there is none; as in HTTP."""
+    """Refusal with a status and a body as in HTTP."""
 
     status: int
     body: bytes
@@ -154,7 +154,7 @@ def read(payload: bytes) -> Frame:
 
 
 def is_place(subject: str) -> bool:
-    """Whether a subject is one end of something of ours.
+    """True if a subject names a connection end of this protocol.
 
     >>> is_place("slackwater.at.*"), is_place("slackwater.at.0123456789abcdef01234567.0123456789abcdef")
     (False, True)
@@ -163,4 +163,4 @@ def is_place(subject: str) -> bool:
 
 
 GONE: Final = write(End(How.LOST, 0, "the peer is gone"))
-"""What is said for somebody who is not there any more."""
+"""End frame on behalf of a member that has left."""

@@ -30,7 +30,7 @@ class Outbox:
         self.unsent = 0
 
     def put(self, message: Carried) -> bool:
-        """Take a message, or answer False where it would be too much."""
+        """Take a message; False where the buffer would exceed its limit."""
         weight = size(message)
         if self._dropped or self.unsent + weight > self._limits.unsent:
             return False
@@ -45,7 +45,7 @@ class Outbox:
 
     @property
     def roomy(self) -> bool:
-        """Whether the peer keeps up."""
+        """True while the peer keeps up."""
         return self.unsent <= self._limits.hold_back
 
     async def room(self) -> None:
@@ -67,7 +67,7 @@ class Outbox:
         self._empty.set()
 
     async def close(self) -> None:
-        """Drop, and see the writer out."""
+        """Drop the buffer, and wait for the writer."""
         writer = self._writer
         self.drop()
         if writer is not None and writer is not asyncio.current_task():

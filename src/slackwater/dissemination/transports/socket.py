@@ -1,6 +1,6 @@
 """WebSocket connection: the transport contract over any WebSocket library.
 
-The libraries differ in how they say that a WebSocket is over; `WebSocketOver` is what they have in common. What the
+The libraries differ in how they report that a WebSocket is over; `WebSocketOver` is what they have in common. What the
 contract asks beyond them is here once: sends that never wait, bounded buffers, one end with one reason.
 """
 
@@ -45,11 +45,11 @@ class WebSocketOver(Exception):
 
 
 class WebSocket(Protocol):
-    """The least that is needed of a library."""
+    """Interface to a WebSocket library."""
 
     @property
     def peer(self) -> str:
-        """Whom it leads to."""
+        """Name of the peer."""
         ...
 
     async def read(self) -> Carried:
@@ -81,7 +81,7 @@ class WebSocketConnection:
 
     @property
     def peer(self) -> str:
-        """Whom it leads to."""
+        """Name of the peer."""
         return self._socket.peer
 
     @property

@@ -38,7 +38,7 @@ PING_SECONDS = 10.0
 
 
 class _Prompt(LibraryConnection):
-    """Gives a peer that misbehaves, and then stays, as long as one that is told goodbye."""
+    """Drops a misbehaving peer after the same grace as one that gets a close frame."""
 
     _deadline: asyncio.TimerHandle | None = None
 
@@ -62,7 +62,7 @@ class _Taken(_Prompt, ServerConnection):
 
 
 class LibrarySocket:
-    """What the contract needs, by `websockets`."""
+    """Socket adapter for `websockets`."""
 
     def __init__(self, socket: LibraryConnection, peer: str) -> None:
         self._socket = socket
@@ -70,7 +70,7 @@ class LibrarySocket:
 
     @property
     def peer(self) -> str:
-        """Whom it leads to."""
+        """Name of the peer."""
         return self._peer
 
     async def read(self) -> Carried:
@@ -101,7 +101,7 @@ class LibrarySocket:
             try:
                 await self._socket.recv()
             except ConcurrencyError:
-                await asyncio.sleep(0.01)  # somebody still receives
+                await asyncio.sleep(0.01)  # a task still receives
             except ConnectionClosed:
                 return
 

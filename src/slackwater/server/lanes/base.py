@@ -1,10 +1,10 @@
 """Lane protocol: a host of operators as the server sees it, with the sessions of its subscribers.
 
 Contract
-    A lane has sessions of its own: what a client subscribes to decides which lane it is sent to. `start` tells them of
-    what is kept already, before anybody connects; `work` is run for as long as the node runs, and what ends it ends the
-    node. `told` hears what every step of the node's own engine means, in order. A lane that cannot know how old its
-    answers are says so to its sessions, whose leases then run out; `doubt` is for a log that cannot be read.
+    A lane has sessions of its own: what a client subscribes to decides its lane. `start` gives them the
+    present registrations, before any client connects; `work` is run for as long as the node runs, and its end ends
+    the node. `told` receives the events of every step of the node's own engine, in order. A lane that cannot know
+    how old its answers are puts its sessions in doubt, whose leases then run out; `doubt` is for an unreadable log.
 """
 
 from abc import ABC
@@ -17,7 +17,7 @@ from slackwater.sessions.events import Doubted, Event, Tick
 
 
 class Lane(ABC):
-    """One host; see the module for what is promised."""
+    """One host of operators; the module states its contract."""
 
     host: ClassVar[HostKind]
 
@@ -25,19 +25,19 @@ class Lane(ABC):
         self.sessions = sessions
 
     def start(self) -> None:  # noqa: B027
-        """Tell the sessions of what is kept already."""
+        """Give the sessions the present registrations."""
 
     def work(self) -> list[Coroutine[Any, Any, None]]:
-        """What has to be run for it."""
+        """Background task of the lane, run while the node runs."""
         return [self.sessions.run(Tick())]
 
     def told(self, events: list[Event]) -> None:  # noqa: B027
-        """The node's engine has applied a step."""
+        """Receive the events of a step that the node's engine applied."""
 
     def doubt(self, why: str | None) -> None:
-        """The log cannot be read for longer than a lease, or can again."""
+        """Set the reason why the log cannot be read for longer than a lease; None once it can."""
         self.sessions.handle(Doubted(why))
 
     def notified(self, number: int) -> int:
-        """How often a query had something to say since this process began, as far as that is known here."""
+        """Number of notifications of a query since this process began, as far as it is known here."""
         return 0

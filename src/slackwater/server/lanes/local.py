@@ -17,14 +17,14 @@ class LocalLane(Lane):
         self._engine = engine
 
     def start(self) -> None:
-        """Tell the sessions of what is kept already."""
+        """Give the sessions the present registrations."""
         self.told([*self._engine.registered(), Applied(self._engine.nothing())])
 
     def told(self, events: list[Event]) -> None:
-        """Everything that a step means is for its sessions."""
+        """Hand the events of a step to the sessions."""
         for event in events:
             self.sessions.handle(event)
 
     def notified(self, number: int) -> int:
-        """The engine counts."""
+        """Number of notifications of a query, from the engine."""
         return self._engine.notified[number]

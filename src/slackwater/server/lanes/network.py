@@ -1,8 +1,8 @@
 """Network lane: queries planned over aggregators; a session receives the plan of a query.
 
 To sessions a plan is rows like any others, one for each part, under the epoch of the registration. So all that holds of
-sessions holds of plans: a frame is applied whole, a new epoch replaces everything, nothing goes back, and who comes
-later is told all. The bound in the description is that of the whole sum.
+sessions holds of plans: a frame is applied whole, a new epoch replaces everything, nothing goes back, and a later
+subscriber gets all. The bound in the description is that of the whole sum.
 """
 
 import math
@@ -39,7 +39,7 @@ def plan_rows(plan: LivePlan | None, nodes_of: Callable[[str], tuple[str, ...]])
 
 
 class PlanSubscriptions(SubscriptionRegistry):
-    """Subscriptions to plans; `rows` says what the plan of a query is now."""
+    """Subscriptions to plans; `rows` gives the present plan of a query."""
 
     rows: Callable[[int], PlanRows]
 
@@ -49,7 +49,7 @@ class PlanSubscriptions(SubscriptionRegistry):
         return Subscribed(ref, kept.number, kept.epoch, COLUMNS, TYPES, KEY, bound.within, bound.fidelity)
 
     def whole(self, number: int, encoding: Encoding) -> Iterator[Fact]:
-        """All parts."""
+        """All parts of the plan."""
         kept = self.queries.get(number)
         assert kept is not None
         rows = self.rows(number)
@@ -65,7 +65,7 @@ class PlanState(ServerState):
 
 
 class NetworkLane(Lane):
-    """Sessions of those who listen to planned queries."""
+    """Lane of planned queries."""
 
     host = HostKind.NETWORK
 

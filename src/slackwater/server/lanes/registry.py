@@ -24,7 +24,7 @@ def local_lane(node: "Node") -> Lane:
 
 
 def spark_lane(node: "Node") -> Lane | None:
-    """What a Spark host says in a folder."""
+    """Lane over the publication log of a Spark host."""
     folder = node.settings.spark
     if folder is None:
         return None
@@ -34,7 +34,7 @@ def spark_lane(node: "Node") -> Lane | None:
 
 
 def network_lane(node: "Node") -> Lane | None:
-    """Plans over aggregators."""
+    """Lane of plans over aggregators."""
     if HostKind.NETWORK not in node.settings.hosts:
         return None
     view = EngineView(node.engine, node.registrar)

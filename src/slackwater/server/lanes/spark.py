@@ -1,7 +1,7 @@
 """Spark lane: sessions over the publication log of a Spark host.
 
-The host is another process and may be slow, or dead. As long as it is behind the log for more than a lease, nobody can
-know how far its values are from what the log holds by now. Then clients are told so: their leases are not renewed.
+The host is another process and may be slow, or dead. While it is behind the log for more than a lease, the distance of
+its values from the present truth is unknown. Then the leases of clients are not renewed.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from slackwater.sessions.state import ServerState
 _report = logging.getLogger("slackwater.server")
 
 LOOK_SECONDS = 0.005
-"""How often it looks whether something was said."""
+"""Poll interval of the publication log."""
 
 
 TROUBLE_SECONDS = 1.0
@@ -37,7 +37,7 @@ SEEN_SECONDS = 0.02
 
 
 class SparkLane(Lane):
-    """Sessions over what a Spark host says in a folder."""
+    """Lane over the publication log of a Spark host."""
 
     host = HostKind.SPARK
 
@@ -73,7 +73,7 @@ class SparkLane(Lane):
         return ServerState(*self._who, self._rules, self.engine)
 
     def start(self) -> None:
-        """Tell the sessions of what is kept already."""
+        """Give the sessions the present registrations."""
         replica = self._reader.replica
         for one in replica.registrations.values():
             query = replica.queries[one.number]
@@ -81,7 +81,7 @@ class SparkLane(Lane):
         self.sessions.handle(Applied(Notifications(replica.position)))
 
     async def follow(self) -> None:
-        """Take in what is said, as it is said. What is wrong with it is a doubt here, and nothing to the others."""
+        """Follow the publication log. An error puts this lane in doubt and affects no other lane."""
         while True:
             try:
                 await self._follow()
@@ -115,7 +115,7 @@ class SparkLane(Lane):
             self._judge()
 
     def _begin_again(self) -> None:
-        """What was said has gone on without us: begin where the answers are now. Clients come back and are told all."""
+        """Restart from the snapshot, because publications were removed unread; clients reconnect."""
         self.sessions.farewell_to_all("what Spark has said was missed here; come again")
         self._reader = PublicationReader(self._folder)
         self._reader.catch_up()
@@ -124,19 +124,19 @@ class SparkLane(Lane):
         self.start()
 
     def doubt(self, why: str | None) -> None:
-        """Whoever cannot read the log cannot know how far behind it the host is."""
+        """Without the log the host's delay behind it is unknown."""
         self.away = why
 
     def notified(self, number: int) -> int:
-        """What the host has said is counted here."""
+        """Number of notifications of a query, counted from publications."""
         return self._notified[number]
 
     def work(self) -> list[Coroutine[Any, Any, None]]:
-        """What has to be run for it."""
+        """Background task of the lane, run while the node runs."""
         return [self.follow(), self.sessions.run(Tick())]
 
     def _judge(self) -> None:
-        """Whether the host keeps up with the log."""
+        """Compare the host's position with the log, and set or clear the doubt."""
         now, end = time.monotonic(), self._reached()
         while self._seen and self._seen[0][1] <= self.engine.position:
             self._seen.popleft()

@@ -1,8 +1,8 @@
 """Lane routing: assigns queries to hosts; each lane's view of the engine at that host's own log position.
 
-What a session is told is right as of one position. Queries on a node follow the log closely, those on Spark by
-micro-batches; in one session the quick ones would have to wait for the slow ones. So a connection is for one lane, and
-who asks in it for a query of another is told where to ask.
+The facts of a session are right as of one position. Queries on a node follow the log closely, those on Spark by
+micro-batches; in one session the quick ones would have to wait for the slow ones. So a connection is for one lane;
+a subscription to a query of another lane is refused with that lane's name.
 """
 
 from collections.abc import Mapping
@@ -57,7 +57,7 @@ class EngineView:
 
 
 class ReplicaView:
-    """The same of the queries that another host keeps: what it has said stands for the operators."""
+    """View of a remote host's queries: its replica takes the place of operators."""
 
     def __init__(self, replica: Replica, registrar: Registrar, host: HostKind = HostKind.SPARK) -> None:
         self.replica = replica
@@ -94,8 +94,8 @@ class ReplicaView:
         return self.replica.answer(number)
 
     def look(self, number: int) -> None:
-        """There is nothing to refuse: what the host has said is there."""
+        """No re-check is needed: published answers are always available."""
 
     def select(self, table: str, region: Region) -> pa.RecordBatch:
-        """Rows are asked for in the lane of the node."""
+        """Not available: pulls go to the lane of the node."""
         raise NotSupported(f"questions are answered in the lane with ?host={HostKind.NODE.value}, not in this one")

@@ -16,14 +16,14 @@ from slackwater.sql.explain_tree import ExplainTree
 
 
 class NodePlanner(ABC):
-    """One planner; see the module for what is promised."""
+    """One planner; the module states its contract."""
 
     def start(self) -> None:  # noqa: B027 (most have nothing to take up)
-        """Take up what an earlier life has left."""
+        """Resume the plans of an earlier process from its registrations."""
 
     @abstractmethod
     def work(self) -> list[Coroutine[Any, Any, None]]:
-        """What has to be run for it."""
+        """Background task of the planner, run while the node runs."""
 
     def followed(self) -> None:  # noqa: B027
         """The node has applied a step."""
@@ -33,5 +33,5 @@ class NodePlanner(ABC):
         return None
 
     def figures(self, number: int) -> PlannedFigures | None:
-        """What was predicted and measured of a plan."""
+        """Predictions and measurements of a plan."""
         return None

@@ -38,7 +38,7 @@ _report = logging.getLogger("slackwater.server")
 
 LOOK_SECONDS = 0.25
 MOST_CONTENT = 16
-"""Labels that turn out to be the best still are looked at half as often the next time, but not less often than this."""
+"""Labels that are still the best are reviewed half as often the next time; this is the largest factor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class LabelPlanner(NodePlanner):
         return self._node.sessions.state.questions
 
     def changed(self, changes: Changes) -> None:
-        """Remember what a batch did to a table, of those that somebody keeps a cache of."""
+        """Record the changes of a batch to a table that has caches."""
         if not self._questions.asked or self._rules.every == 0:
             return
         kept = self._changes.setdefault(changes.table, deque())
@@ -81,7 +81,7 @@ class LabelPlanner(NodePlanner):
     # Planning.
 
     def work(self) -> list[Coroutine[Any, Any, None]]:
-        """Looking after the labels."""
+        """Background task of the planner."""
         return [self.run()]
 
     async def run(self) -> None:
@@ -131,7 +131,7 @@ class LabelPlanner(NodePlanner):
             await self._append(relabelled(kept, pushed))
 
     def window(self, kept: RegisteredQuery) -> Window:
-        """What a cache was asked, and what changed in its table, lately."""
+        """Recent queries of a cache, and recent changes of its table."""
         questions = self.asked(kept)
         columns = attributes(questions)
         changed: list[Changed] = []
@@ -147,7 +147,7 @@ class LabelPlanner(NodePlanner):
         return Window(questions, tuple(changed))
 
     def asked(self, kept: RegisteredQuery) -> tuple[Asked, ...]:
-        """What a cache was asked lately, every region once."""
+        """Recent queries of a cache, every region once."""
         asked = self._questions.asked.get(kept.number)
         times: dict[Region, int] = {}
         for region, many in [] if asked is None else asked.recent:

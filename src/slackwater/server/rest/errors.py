@@ -25,7 +25,7 @@ Headers: TypeAlias = dict[str, str]
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Why a request was not done. `line` and `column` point into the statement, counted from 1."""
+    """Body of an error answer. `line` and `column` point into the statement, counted from 1."""
 
     error: str
     message: str

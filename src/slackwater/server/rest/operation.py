@@ -36,7 +36,7 @@ Body = TypeVar("Body")
 
 @dataclass(slots=True)
 class Service:
-    """What all requests share."""
+    """Shared state of all requests."""
 
     node: Node
     evaluator: Evaluator
@@ -141,7 +141,7 @@ class Call:
         return b"".join(pieces)
 
     def media_type(self) -> str:
-        """What the body is said to be."""
+        """Media type of the body, from the header."""
         return self.request.headers.get("content-type", "").split(";")[0].strip().lower()
 
     async def json(self, kind: type[Body]) -> Body:

@@ -46,7 +46,7 @@ _SUBSCRIPTION = pa.schema(
         ("uncertain", pa.float64()),
     ]
 )
-"""What SHOW SUBSCRIPTIONS shows; the last six are of queries that are planned over aggregators."""
+"""Columns of SHOW SUBSCRIPTIONS; the last six are of queries that are planned over aggregators."""
 _PLANNED = frozenset({"predicted", "measured", "replans", "planning", "uncertain"})
 
 
@@ -89,14 +89,14 @@ async def _wait_for(call: Call, position: Position) -> None:
 
 
 async def explain_statement(call: Call) -> Response:
-    """Say what a statement means."""
+    """EXPLAIN a statement."""
     statement = await _bound(call, (await call.json(StatementBody)).sql)
     tree = await _explained(call, statement)
     return answered(Explanation(tree.text(), dict(tree.plain())))
 
 
 async def _explained(call: Call, statement: Statement) -> ExplainTree:
-    """What a statement means, who keeps the query that it registers, and what it would cost."""
+    """EXPLAIN tree of a statement: its meaning, the host of its query, and the predicted cost."""
     inner = statement.statement if isinstance(statement, Explain) else statement
     if not isinstance(inner, Subscribe):
         return explain(statement)

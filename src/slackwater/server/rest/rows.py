@@ -35,12 +35,12 @@ from slackwater.sources.times import check_timezone
 
 _LARGEST_FIRST = 2**61
 _INLINE = 32 * 1024
-"""Bytes that are parsed at once; larger bodies are parsed on a thread, so that nobody waits for them."""
+"""Bytes that are parsed at once; larger bodies are parsed on a thread, so that other requests need not wait."""
 _OPERATIONS = {"upsert": Operation.UPSERT, "delete": Operation.DELETE}
 
 
 async def send_rows(call: Call) -> Response:
-    """Take rows in."""
+    """Ingest rows."""
     table = call.table(call.path("table")).name
     call.node.engine.check_rows(table)
     kind = call.media_type()

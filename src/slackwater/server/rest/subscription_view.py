@@ -11,7 +11,7 @@ from slackwater.sql import ExplainTree, explain, hosted
 
 
 def described(node: Node, one: Registration) -> Subscription:
-    """All that is known of a registration."""
+    """REST value of a registration."""
     query = node.engine.query(one.number)
     bound = query.bound if query.shape is AnswerShape.NUMBER else None
     pulling = node.pulling(one.number)
@@ -38,7 +38,7 @@ def described(node: Node, one: Registration) -> Subscription:
 
 
 async def subscribed(node: Node, subscription: Subscribe, host: HostKind) -> ExplainTree:
-    """What a subscription means, who keeps it, and what it costs as far as that can be foretold."""
+    """EXPLAIN tree of a subscription: its meaning, host, and predicted cost."""
     tree = explain(subscription).with_parts(hosted(host))
     kept = node.engine.explain(subscription.query, host)
     if kept is not None:

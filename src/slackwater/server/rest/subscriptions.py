@@ -28,13 +28,13 @@ WHICH = Parameter(
 
 
 async def register(call: Call) -> Response:
-    """Keep a query from now on, whether anybody listens or not."""
+    """Register a query, also without subscribers."""
     node = call.node
     sql = (await call.json(Statement)).sql
     await asyncio.to_thread(node.engine.read, sql)
     bound = node.registrar.bind(sql)
     if bound.name is None:
-        raise wrong("give it a name, SUBSCRIBE name AS SELECT …; without one it lasts only while somebody listens")
+        raise wrong("give it a name, SUBSCRIBE name AS SELECT …; without one it lasts only while a client subscribes")
     record = node.registrar.record(bound, call.caller.name)
 
     def change(target: Target) -> tuple[int, Position]:
@@ -72,7 +72,7 @@ async def get_one(call: Call) -> Response:
 
 
 async def explain_one(call: Call) -> Response:
-    """Say what one means."""
+    """Explain one."""
     one = _found(call, call.path("subscription"))
     query = call.node.engine.query(one.number)
     tree = await subscribed(call.node, Subscribe(query), one.host)
@@ -95,7 +95,7 @@ async def seen(call: Call) -> Response:
 
 
 async def drop(call: Call) -> Response:
-    """Keep one no longer."""
+    """Drop one."""
     one = _found(call, call.path("subscription"))
     if one.owner != call.caller.name and not call.caller.allows(Scope.ADMIN):
         raise RequestRefused(

@@ -3,9 +3,9 @@
 Contract
 
 1.  A sum of listed items WITHIN C (`plannable` says which) that is asked of the node is not kept by it. The node cuts
-    it into parts (`planning.aggregation`), and whoever asked is told *where to ask*: the answer to the query in the
+    it into parts (`planning.aggregation`), and tells the client *where to ask*: the answer to the query in the
     lane `network` is its plan, a row for each part: the aggregator, its addresses, the SQL text of the part, its bound.
-    The client asks for the parts there and adds them up (`client.planned.partial_sum`). The node is on nobody's way.
+    The client asks for the parts there and adds them up (`client.planned.partial_sum`), without the node.
 2.  The bounds of the parts add up to no more than C, exactly, and none is below what its aggregator can promise. So
     the sum of values that are right is within C, whatever the plan; a plan that is bad is a plan of many messages.
 3.  A plan is known by the number of its registration and an epoch, and takes effect at a position of the log, as every
@@ -57,7 +57,7 @@ class NetworkRules:
 
 @dataclass(frozen=True, slots=True)
 class AggregatorReport:
-    """What an aggregator says of itself. `counts`: how often each of its queries, by its text, had something to say
+    """Report of an aggregator about itself. `counts`: notifications of each of its queries, by text
     since this `generation` of its process began. `doubt`: why it cannot vouch for its items, if so."""
 
     generation: int
@@ -91,7 +91,7 @@ class LivePart:
 
 @dataclass(frozen=True, slots=True)
 class LivePlan:
-    """The parts of a query; whoever made them is named."""
+    """The parts of a query, with the name of their planner."""
 
     planner: str
     parts: tuple[LivePart, ...]
@@ -102,7 +102,7 @@ class LivePlan:
         return sum(part.messages for part in self.parts)
 
     def like(self, other: "LivePlan") -> bool:
-        """Whether the same is asked of the same aggregators."""
+        """True if another plan gives the same parts to the same aggregators."""
         return {(part.aggregator, part.text) for part in self.parts} == {
             (part.aggregator, part.text) for part in other.parts
         }
@@ -121,7 +121,7 @@ class Replan:
 
 @dataclass(frozen=True, slots=True)
 class Suspend:
-    """There is no plan, and why; said again where the reason is another."""
+    """Suspend a query for lack of a plan, with the reason; repeated for another reason."""
 
     number: int
     why: str
@@ -129,7 +129,7 @@ class Suspend:
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """There is one again."""
+    """Resume a query that has a plan again."""
 
     number: int
 

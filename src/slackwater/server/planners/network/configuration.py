@@ -58,7 +58,7 @@ class KnownAggregator:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NetworkSettings:
-    """All that a node is told of a network."""
+    """Settings of a network as a node needs them."""
 
     aggregators: tuple[KnownAggregator, ...]
     rules: NetworkRules

@@ -65,7 +65,7 @@ def _alternatives(state: NetworkState, query: Aggregate) -> ExplainTree:
 
 
 def figures_of(state: NetworkState, planned: Planned) -> PlannedFigures:
-    """What was predicted and measured of a planned query."""
+    """Predictions and measurements of a planned query."""
     plan: LivePlan | None = planned.plan
     watch, seen = planned.watch, state.seen.get(planned.number)
     measured = None if watch is None else watch.measured

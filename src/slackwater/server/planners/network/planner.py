@@ -36,12 +36,12 @@ from slackwater.server.planners.network.base import HERE, LivePart, LivePlan, Ne
 ALTERNATIVES: tuple[Planner, ...] = (Naive(), OptC(), MinCost(), MaxGain(), MostSaved(), Exact())
 """Those whose predictions `EXPLAIN` shows beside the plan."""
 NO_PLAN = (SlackwaterError, ArithmeticError, ValueError)
-"""What planning may raise. Queries come from anybody and stay in the log: numbers that nobody can plan with are a
+"""What planning may raise. Queries are untrusted and stay in the log: numbers beyond all plans are a
 reason to say so, never one to go down."""
 
 
 def rehearse() -> None:
-    """Make one loose and one tight plan, so that what planning needs is compiled before anybody waits for it.
+    """Make one loose and one tight plan, so that planning kernels are compiled before a client waits for them.
 
     On a machine that has never planned this takes many seconds, longer than a lease.
     """
@@ -63,7 +63,7 @@ class Drafter:
         self.movement = movement
 
     def plan(self, query: Aggregate, held: Mapping[str, Mapping[Key, float]]) -> LivePlan:
-        """Plan a query over what each aggregator holds of its column; `Infeasible` where nobody can keep it, and
+        """Plan a query over what each aggregator holds of its column; `Infeasible` where no aggregator can keep it, and
         another of `NO_PLAN` where its numbers are too large or too small to plan with."""
         problem = self.problem(query, held)
         if len(problem.query.items) <= self._rules.exact_items:
@@ -75,7 +75,7 @@ class Drafter:
             return self._live(query, held, problem, OptC()(problem))
 
     def problem(self, query: Aggregate, held: Mapping[str, Mapping[Key, float]]) -> Problem:
-        """The question as planners know it."""
+        """The planning problem of a sum."""
         asked = as_sum(query)
         keys = [weight.key for weight in query.weights or ()]
         offers = [
@@ -142,7 +142,7 @@ class Drafter:
 
 
 def _for_the_node(asked: SumQuery, offers: list[Offer]) -> list[str]:
-    """The items that the node itself has to serve: those that nobody holds, and where the others are held too loosely
+    """The items that the node itself has to serve: those of no aggregator, and where the others are held too loosely
     for the bound, as few of them as will do, those that are most in the way first."""
     closest: dict[str, Fraction] = {}
     for item, weight in zip(asked.items, asked.weights, strict=True):

@@ -55,12 +55,12 @@ _MOST_COUNTED = 2**53
 
 
 class Around(Protocol):
-    """What the planner needs of the node around it."""
+    """Interface of the planner to its node."""
 
     generation: int
 
     def said(self, text: str) -> int | None:
-        """How often a query that is kept here had something to say; None where it is not kept."""
+        """Number of notifications of a query of this node; None where it is not of this node."""
         ...
 
 
@@ -92,11 +92,11 @@ class NetworkPlanner(NodePlanner):
     # ---- which queries
 
     def could_take(self, query: StandingQuery) -> bool:
-        """Whether a query can be planned at all."""
+        """True if a query can be planned at all."""
         return self.as_planned(query) is not None
 
     def takes(self, query: StandingQuery) -> bool:
-        """Whether a query is planned: somebody holds items of it, and it is not a part that is asked of us."""
+        """True if a query is planned: an aggregator holds items of it, and it is no part assigned to this node."""
         planned = self.as_planned(query)
         return planned is not None and self.state.concerns(planned) and not self.state.kept_here(planned)
 
@@ -115,7 +115,7 @@ class NetworkPlanner(NodePlanner):
         return () if aggregator == HERE else self._urls.get(aggregator, ())
 
     def explain(self, query: StandingQuery, number: int | None = None) -> ExplainTree | None:
-        """What is to be said of the plan of a query, or of the one that it would have; None where it is not planned."""
+        """EXPLAIN of the plan of a query, in force or hypothetical; None where it is not planned."""
         planned = self.as_planned(query)
         if planned is None or (number is None and not self.takes(query)):
             return None
@@ -124,14 +124,14 @@ class NetworkPlanner(NodePlanner):
         return explained(self.state, planned, None if number is None else self.state.queries.get(number))
 
     def figures(self, number: int) -> PlannedFigures | None:
-        """What was predicted and measured of a plan."""
+        """Predictions and measurements of a plan."""
         planned = self.state.queries.get(number)
         return None if planned is None else figures_of(self.state, planned)
 
     # ---- what the log says
 
     def start(self) -> None:
-        """Take up what an earlier life has left."""
+        """Resume the plans of an earlier process from its registrations."""
         rehearse()
         self._engine.planned.clear()
         for one in self._engine.registrations.values():
@@ -185,7 +185,7 @@ class NetworkPlanner(NodePlanner):
     # ---- what aggregators say
 
     def work(self) -> list[Coroutine[Any, Any, None]]:
-        """What has to be run for it."""
+        """Background task of the planner."""
         asking = [self._ask(one) for one in self.settings.aggregators]
         return [self._look_on(), *asking]
 
@@ -248,7 +248,7 @@ async def _offers(http: httpx.AsyncClient, url: str, counts: bool) -> Offers:
 
 
 def _heard(offers: Offers) -> AggregatorReport:
-    """What an aggregator says, if it can be."""
+    """Validate an aggregator's report."""
     for text, count in offers.notifications.items():
         if not 0 <= count <= _MOST_COUNTED:
             raise ProtocolError(f"it has counted {count:.6g} messages of {text:.100}, which cannot be")

@@ -28,7 +28,7 @@ _UNHEARD = "the query is being planned: no aggregator that it needs has been hea
 
 @dataclass(slots=True)
 class Aggregator:
-    """What is known of an aggregator."""
+    """State of one aggregator."""
 
     heard: AggregatorReport | None = None
     well: int | None = None
@@ -59,14 +59,14 @@ class Planned:
     reviews: int = 0
     """How often it was planned anew because of counts, or because more can be used, whether or not that was better."""
     moved: bool = False
-    """Whether an aggregator of its plan has another address than clients were told."""
+    """True if an aggregator of its plan has changed its address since clients got the plan."""
     version: int = -1
     """Of what could be used when it was last planned."""
 
 
 @dataclass(slots=True)
 class ClientReport:
-    """What clients report of a query: for people to look at, nothing is decided by it."""
+    """Sum of clients' reports of a query, for display; no decision depends on it."""
 
     seconds: float = 0.0
     uncertain: float = 0.0
@@ -181,7 +181,7 @@ class NetworkState:
         return out
 
     def _too_early(self, now: int) -> bool:
-        """Whether somebody may answer yet who has had no time to: a plan without them would last for long."""
+        """True while an aggregator had no time to answer yet: a plan without it would last for long."""
         began = now if self._began is None else self._began
         return now < began + self.rules.lost_after and any(one.well is None for one in self.aggregators.values())
 
@@ -220,7 +220,7 @@ class NetworkState:
         self.seen.pop(number, None)
 
     def reported(self, number: int, report: ClientReport) -> None:
-        """A client tells how it has fared."""
+        """Add the report of a client."""
         if number in self.queries:
             self.seen.setdefault(number, ClientReport()).add(report)
 
@@ -268,7 +268,7 @@ class NetworkState:
             return
         assert query.watch is not None
         if query.suspended is not None:
-            # Whoever was lost is back before there was another plan.
+            # The lost aggregators are back before there was another plan.
             query.suspended = None
             out.append(Resume(query.number))
         moved = query.watch.drifted or query.version != self._version
@@ -290,7 +290,7 @@ class NetworkState:
         return floor <= part.within * (1 + 1e-9)
 
     def _reconsider(self, query: Planned, plan: LivePlan, watch: Watch, now: int, out: list[Instruction]) -> None:
-        """Believe what was counted, and see whether there is a better plan now; without one, this one stays."""
+        """Correct the model by the counts, and plan again; a plan that is not better is dropped."""
         query.reviews += 1
         query.version = self._version
         query.watch = Watch(watch.predicted, self.rules.window, now)
@@ -305,7 +305,7 @@ class NetworkState:
             self._ask_for(query, other, now, out)
 
     def _believe(self, plan: LivePlan, watch: Watch) -> list[float]:
-        """Correct what is believed by what was counted; returns what is expected of each part then."""
+        """Correct the model by the counts; returns the prediction of each part then."""
         drafter = self.drafter
         for place, part in enumerate(plan.parts):
             counted, predicted = watch.expected_of(place, drafter.expected(part))

@@ -1,6 +1,6 @@
 """Plan monitor: message counts of a plan in windows, tested for drift from the prediction.
 
-Aggregators say how often each query had something to say since their process began; the difference of two such
+Aggregators report the notifications of each query since their process began; the difference of two such
 numbers is counted. A process that began again counts from 0. A window in which not every part was heard of is not
 judged: then messages are missing from the count that were sent, or would have been.
 """
@@ -32,7 +32,7 @@ class Watch:
         self._test = PageHinkley()
 
     def saw(self, place: int, generation: int, total: int) -> None:
-        """The aggregator of a part says how often it had something to say."""
+        """Add the notification count of a part, as its aggregator reports it."""
         known = self._known[place]
         if known is not None:
             # A process that began again counts from 0; what it said before that was counted, but for the very last.
