@@ -349,17 +349,6 @@ class Node:
             self._reached = [(at, waiting) for at, waiting in self._reached if waiting is not future]
         return True
 
-    def reserve(self, name: str) -> bool:
-        """Keep a subscription's name for one request, until it is released; False if another has it."""
-        if name.lower() in self._reserved:
-            return False
-        self._reserved.add(name.lower())
-        return True
-
-    def release(self, name: str) -> None:
-        """Release a reserved name."""
-        self._reserved.discard(name.lower())
-
     # ---- following
 
     async def _follow(self) -> None:
