@@ -1,4 +1,9 @@
-"""BJ-QOuter: each query in turn looks into the ordered rows across. O(n log m) a row, without upkeep."""
+"""BJ-QOuter: each query in turn looks into the ordered rows across. O(n log m) a row, without upkeep.
+
+References
+    P. K. Agarwal, J. Xie, J. Yang, H. Yu, Scalable continuous query processing by tracking hotspots, VLDB 2006,
+    BJ-QOuter.
+"""
 
 from typing import ClassVar
 

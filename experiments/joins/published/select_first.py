@@ -1,4 +1,9 @@
-"""SJ-SelectFirst: the queries whose own range holds the row, then a joining row for each. O(log n + k_s log m)."""
+"""SJ-SelectFirst: the queries whose own range holds the row, then a joining row for each. O(log n + k_s log m).
+
+References
+    P. K. Agarwal, J. Xie, J. Yang, H. Yu, Scalable continuous query processing by tracking hotspots, VLDB 2006,
+    SJ-SelectFirst.
+"""
 
 from typing import ClassVar
 

@@ -2,6 +2,10 @@
 
 Two variants. Over queries (E): each joining row asks an index of all rectangles, O(log m + k_j · g(n)). Over rows (S):
 each query asks the joining rows, O(log m + n log k_j), with no index of queries at all.
+
+References
+    P. K. Agarwal, J. Xie, J. Yang, H. Yu, Scalable continuous query processing by tracking hotspots, VLDB 2006,
+    SJ-JoinFirst.
 """
 
 from typing import ClassVar

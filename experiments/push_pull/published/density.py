@@ -1,4 +1,10 @@
-"""DENSITY trigger: relabel when an event costs more than α times its cost when the labels were made."""
+"""DENSITY trigger: relabel when an event costs more than α times its cost when the labels were made.
+
+References
+    A. Bagchi, A. Chaudhary, M. T. Goodrich, C. Li, M. Shmueli-Scheuer, Achieving communication efficiency through
+    push-pull partitioning of semantic spaces to disseminate dynamic information, IEEE TKDE 18(10), 2006, the trigger
+    of this name.
+"""
 
 from dataclasses import dataclass
 

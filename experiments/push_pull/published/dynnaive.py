@@ -1,4 +1,10 @@
-"""DYNNAIVE trigger: relabel when a share β of the regions is mislabelled; a query counts fully at each region."""
+"""DYNNAIVE trigger: relabel when a share β of the regions is mislabelled; a query counts fully at each region.
+
+References
+    A. Bagchi, A. Chaudhary, M. T. Goodrich, C. Li, M. Shmueli-Scheuer, Achieving communication efficiency through
+    push-pull partitioning of semantic spaces to disseminate dynamic information, IEEE TKDE 18(10), 2006, the trigger
+    of this name.
+"""
 
 from dataclasses import dataclass
 

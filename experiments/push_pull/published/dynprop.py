@@ -1,4 +1,10 @@
-"""DYNPROP trigger: as DYNNAIVE, with a query's weight split equally among the regions it touches."""
+"""DYNPROP trigger: as DYNNAIVE, with a query's weight split equally among the regions it touches.
+
+References
+    A. Bagchi, A. Chaudhary, M. T. Goodrich, C. Li, M. Shmueli-Scheuer, Achieving communication efficiency through
+    push-pull partitioning of semantic spaces to disseminate dynamic information, IEEE TKDE 18(10), 2006, the trigger
+    of this name.
+"""
 
 from dataclasses import dataclass
 

@@ -4,6 +4,10 @@ For a given part only the aggregator with the least X matters, because a part's 
 (Where floors take from the bound that is a choice: a part is given to the aggregator that holds it most closely.)
 What is left is to find the partition; how stands in `kernels.partitions`. Exact means exact in the model: the
 plan inherits the model's errors about the data.
+
+References
+    R. Gupta, K. Ramamritham, Optimized query planning of continuous aggregation queries in dynamic data
+    dissemination networks, WWW 2007, section 4.1: the problem, which is NP-hard.
 """
 
 from dataclasses import dataclass

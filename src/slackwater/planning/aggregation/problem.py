@@ -2,6 +2,10 @@
 
 A part is a set of the query's items, written as a number whose bit i is item i. Amounts come one at a time for
 queries of any size, and as tables over all subsets for queries of up to `MOST_ITEMS` items.
+
+References
+    R. Gupta, K. Ramamritham, Optimized query planning of continuous aggregation queries in dynamic data
+    dissemination networks, WWW 2007, section 4.
 """
 
 import math

@@ -2,6 +2,10 @@
 
 raw/C is how many bounds the sum would cross in an hour if it moved in one direction all the time. A straight course has
 p = 1, a random walk p = 2, whatever reverts to a mean lies elsewhere.
+
+References
+    R. Gupta, K. Ramamritham, Optimized query planning of continuous aggregation queries in dynamic data
+    dissemination networks, WWW 2007, section 3.2, whose cost model this one generalises.
 """
 
 from dataclasses import dataclass

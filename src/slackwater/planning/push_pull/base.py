@@ -21,6 +21,11 @@ Contract
 Cost models (`cost_models.py`)
     M1 a message costs 1; M2 every event has its own cost; M3 a message of size s costs α + β·s. All three come down to
     the three costs above: M1 and M2 have no transfer.
+
+References
+    A. Bagchi, A. Chaudhary, M. T. Goodrich, C. Li, M. Shmueli-Scheuer, Achieving communication efficiency through
+    push-pull partitioning of semantic spaces to disseminate dynamic information, IEEE TKDE 18(10), 2006, the model of
+    costs.
 """
 
 from dataclasses import dataclass

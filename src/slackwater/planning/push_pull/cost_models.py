@@ -2,6 +2,11 @@
 
 M1 counts messages. M2 gives each event a constant of its own. M3 is linear in size: pushing an update of size s costs
 α + β·s, and a pulled query costs α once and β·s for the data s of every PULL place it touches.
+
+References
+    A. Bagchi, A. Chaudhary, M. T. Goodrich, C. Li, M. Shmueli-Scheuer, Achieving communication efficiency through
+    push-pull partitioning of semantic spaces to disseminate dynamic information, IEEE TKDE 18(10), 2006, the cost
+    models M1, M2 and M3.
 """
 
 from dataclasses import dataclass

@@ -3,6 +3,10 @@
 Few scattered queries are asked one by one (BJ-QOuter), in the order of their left ends, so that one looks where the one
 before it looked. Where they are more than a thirtieth of the rows across, a merge join (BJ-MJ) is quicker: it steps
 along both lists, and a step costs a thirtieth of a search.
+
+References
+    P. K. Agarwal, J. Xie, J. Yang, H. Yu, Scalable continuous query processing by tracking hotspots, VLDB 2006,
+    BJ-HotSpot.
 """
 
 from typing import ClassVar

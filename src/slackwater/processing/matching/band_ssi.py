@@ -5,6 +5,9 @@ range of the group that holds any row holds one of these two. So a group's affec
 list by left end and a beginning of its list by right end; no other query is looked at, and no other row.
 
 The same lists serve both sides: only the direction in which differences run along the rows changes.
+
+References
+    P. K. Agarwal, J. Xie, J. Yang, H. Yu, Scalable continuous query processing by tracking hotspots, VLDB 2006, BJ-SSI.
 """
 
 from typing import ClassVar

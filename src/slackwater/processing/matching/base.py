@@ -28,9 +28,8 @@ Contract (kept by every matcher, tested in `tests/contracts/test_matchers.py`)
 8.  *`_check()`* raises AssertionError if an inner promise does not hold. It may be slow.
 
 References
-    The methods and their names are those of chapter 4 of the dissertation on continuous queries that this room follows
-    (ALGORITHMS.md, 5c); P. K. Agarwal, J. Xie, J. Yang, H. Yu, Scalable continuous query processing by tracking
-    hotspots, VLDB 2006.
+    P. K. Agarwal, J. Xie, J. Yang, H. Yu, Scalable continuous query processing by tracking hotspots, VLDB 2006: the
+    methods and their names.
 """
 
 from dataclasses import dataclass

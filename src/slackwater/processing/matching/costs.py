@@ -15,7 +15,8 @@ nothing costs a log|S| whichever way it goes.
 Constants are fitted to measured times by least squares of the relative error, none below 0.
 
 References
-    ALGORITHMS.md, 5c (router); section 4.5.1 of the chapter.
+    P. K. Agarwal, J. Xie, J. Yang, H. Yu, Scalable continuous query processing by tracking hotspots, VLDB 2006:
+    the routes; the router is this project's own.
 """
 
 from collections.abc import Mapping

@@ -12,7 +12,8 @@ The gap between αn and αn/2 is what pays for (I3): between becoming hot and ce
 proportion to what it then moves.
 
 References
-    ALGORITHMS.md, 5c; Theorem 12 of the chapter.
+    P. K. Agarwal, J. Xie, J. Yang, H. Yu, Scalable continuous query processing by tracking hotspots, VLDB 2006,
+    hotspot tracking (Theorem 12).
 """
 
 from dataclasses import dataclass

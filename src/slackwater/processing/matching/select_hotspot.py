@@ -1,4 +1,9 @@
-"""Hotspot select-join: SJ-SSI for hotspots, SJ-SelectFirst for the rest."""
+"""Hotspot select-join: SJ-SSI for hotspots, SJ-SelectFirst for the rest.
+
+References
+    P. K. Agarwal, J. Xie, J. Yang, H. Yu, Scalable continuous query processing by tracking hotspots, VLDB 2006,
+    SJ-HotSpot.
+"""
 
 from typing import ClassVar
 

@@ -3,6 +3,9 @@
 Of the joining rows take the two nearest a group's point: a query of the group whose range across holds any joining row
 holds one of these two. Rows of the left side need groups of the right ranges, rows of the right side groups of the
 left ones: two indexes, each with every query once.
+
+References
+    P. K. Agarwal, J. Xie, J. Yang, H. Yu, Scalable continuous query processing by tracking hotspots, VLDB 2006, SJ-SSI.
 """
 
 from typing import ClassVar

@@ -3,6 +3,10 @@
 Which is best is what the planners differ in. Aggregators that could serve the same items differ only in how closely:
 the closest stands for all of them. A tie goes to the part with the lower floor for each of its items, then to the
 first aggregator.
+
+References
+    R. Gupta, K. Ramamritham, Optimized query planning of continuous aggregation queries in dynamic data
+    dissemination networks, WWW 2007, sections 4.2 and 4.3.
 """
 
 from collections.abc import Callable

@@ -5,6 +5,10 @@ where it costs least. α as in min-cost.
 
 Divided by |part| as printed, the score of n like items is (√n − 1)/n, largest for four and falling from there.
 Without the division (`per_item` off) larger parts win, and far fewer messages are needed.
+
+References
+    R. Gupta, K. Ramamritham, Optimized query planning of continuous aggregation queries in dynamic data
+    dissemination networks, WWW 2007, section 4.3.
 """
 
 from dataclasses import dataclass

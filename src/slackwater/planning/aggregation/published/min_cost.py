@@ -2,6 +2,10 @@
 
 Σ a^(1/(p+1)) is what a plan costs where no floor binds. α weighs how much of the bound the floor takes against it: 0
 does not look at floors at all.
+
+References
+    R. Gupta, K. Ramamritham, Optimized query planning of continuous aggregation queries in dynamic data
+    dissemination networks, WWW 2007, sections 4.2.2 and 4.2.3.
 """
 
 from dataclasses import dataclass

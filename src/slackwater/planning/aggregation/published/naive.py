@@ -1,4 +1,9 @@
-"""Naive: items apart, each with the same share of the bound, which is a tolerance per item."""
+"""Naive: items apart, each with the same share of the bound, which is a tolerance per item.
+
+References
+    R. Gupta, K. Ramamritham, Optimized query planning of continuous aggregation queries in dynamic data
+    dissemination networks, WWW 2007, section 5.1, method 1.
+"""
 
 from dataclasses import dataclass
 

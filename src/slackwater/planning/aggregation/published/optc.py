@@ -1,4 +1,9 @@
-"""Optc: items apart, with the optimal split of the bound among them."""
+"""Optc: items apart, with the optimal split of the bound among them.
+
+References
+    R. Gupta, K. Ramamritham, Optimized query planning of continuous aggregation queries in dynamic data
+    dissemination networks, WWW 2007, section 5.1, method 2.
+"""
 
 from dataclasses import dataclass
 

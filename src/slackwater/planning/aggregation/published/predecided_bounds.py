@@ -2,6 +2,10 @@
 
 Only aggregators that hold an item within its bound count for it. Of what each could serve, the part with the least
 a/(C_part^p·|part|) is taken first.
+
+References
+    R. Gupta, K. Ramamritham, Optimized query planning of continuous aggregation queries in dynamic data
+    dissemination networks, WWW 2007, section 4.2.1.
 """
 
 from collections.abc import Mapping

@@ -2,6 +2,10 @@
 
 The sum over pairs runs over i ≠ j and is taken twice again, so each pair counts double. Min-cost and the sharing out
 put R = raw/norm over the square of the bound that was not normalised; max-gain's term of satisfiability has raw.
+
+References
+    R. Gupta, K. Ramamritham, Optimized query planning of continuous aggregation queries in dynamic data
+    dissemination networks, WWW 2007, sections 3.2.1 and 3.2.2.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,9 @@
-"""Random: an aggregator by lot gets all it has of the items left, again and again. The baseline of every choice."""
+"""Random: an aggregator by lot gets all it has of the items left, again and again. The baseline of every choice.
+
+References
+    R. Gupta, K. Ramamritham, Optimized query planning of continuous aggregation queries in dynamic data
+    dissemination networks, WWW 2007, section 5.1, method 3.
+"""
 
 from dataclasses import dataclass
 

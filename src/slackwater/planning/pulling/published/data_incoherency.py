@@ -2,6 +2,10 @@
 
 With W = Σ|wⱼ| over the n items of a query, item i gets Bᵢ = B·(W − |wᵢ|) / (W·|wᵢ|·(n − 1)), so that Σ|wᵢ|·Bᵢ = B; a
 single item gets B/|w|. An item is pulled when its own predicted change is beyond its bound in some query.
+
+References
+    R. Gupta, A. Puri, K. Ramamritham, Executing incoherency bounded continuous queries at web data aggregators,
+    WWW 2005, section 3.2.
 """
 
 from collections.abc import Sequence

@@ -3,6 +3,10 @@
 A choice looks at one tick. It is given each query's items, weights and limit (sf·B), and the change predicted for each
 item since it was last pulled. A pulled item's predicted change is 0. Finding the fewest items is NP-hard; `fewest`
 finds them by trying all sets and is the yardstick of the tests, the others are rules of thumb.
+
+References
+    R. Gupta, A. Puri, K. Ramamritham, Executing incoherency bounded continuous queries at web data aggregators,
+    WWW 2005, section 3.
 """
 
 from collections.abc import Sequence

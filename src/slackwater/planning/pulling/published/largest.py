@@ -2,6 +2,10 @@
 
 For each broken query, one pass a tick: all items with |w·PC| ≥ ratio × the largest |w·PC|. The error may stay beyond
 the limit; the next tick is another pass. What one query has pulled is fresh for the next.
+
+References
+    R. Gupta, A. Puri, K. Ramamritham, Executing incoherency bounded continuous queries at web data aggregators,
+    WWW 2005, section 3.2.2.
 """
 
 from collections.abc import Sequence

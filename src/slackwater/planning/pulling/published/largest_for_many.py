@@ -2,6 +2,10 @@
 
 When any query is broken, one pass a tick over all items: those with |PCᵢ·Σ_q wᵢ| ≥ ratio × the largest such value,
 whichever queries hold them.
+
+References
+    R. Gupta, A. Puri, K. Ramamritham, Executing incoherency bounded continuous queries at web data aggregators,
+    WWW 2005, section 3.3.
 """
 
 from collections.abc import Sequence

@@ -14,6 +14,10 @@ is left at once.
 *Correction.* dX ← λ·(AC − PC)/m + (1 − λ)·dX, with AC the actual change that a pull finds and PC what the chain alone
 had predicted; it is added every tick. With `literal`, PC holds the corrections too: dX then settles at half of
 what the chain misses.
+
+References
+    R. Gupta, A. Puri, K. Ramamritham, Executing incoherency bounded continuous queries at web data aggregators,
+    WWW 2005, sections 2.1 to 2.3.
 """
 
 import math

@@ -5,6 +5,10 @@ largest of them that is smaller than the error, for a larger one would turn the 
 inside its limit. Where there is none, the whole side is pulled, and there it stops even if that turned the error round.
 
 Queries are looked at one after the other; what one has pulled is fresh for the next.
+
+References
+    R. Gupta, A. Puri, K. Ramamritham, Executing incoherency bounded continuous queries at web data aggregators,
+    WWW 2005, section 3.2.1.
 """
 
 from collections.abc import Sequence

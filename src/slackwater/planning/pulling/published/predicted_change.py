@@ -5,6 +5,10 @@ beside them, items that were last pulled TTRmax ticks ago. The factor sf follows
 (`safety_factor`).
 
 The chain has to be stepped at every tick, so it wants to be asked at every tick.
+
+References
+    R. Gupta, A. Puri, K. Ramamritham, Executing incoherency bounded continuous queries at web data aggregators,
+    WWW 2005, section 2.2.
 """
 
 import json

@@ -3,6 +3,10 @@
 Every `window` ticks FD = delivered − desired fidelity, in points of percent, and sf ← sf·e^(γ·FD): below the desired
 fidelity the limit sf·B shrinks. γ grows (÷ 0.98) when FD had the same sign in two windows running and shrinks (× 0.98)
 otherwise. Delivered is what was delivered from the beginning. That sf starts at 1 and FD is in percent is our choice.
+
+References
+    R. Gupta, A. Puri, K. Ramamritham, Executing incoherency bounded continuous queries at web data aggregators,
+    WWW 2005, sections 4.1 and 4.2.
 """
 
 import math

@@ -1,4 +1,10 @@
-"""BUCKETS: NAIVE on pieces of equal width, whose number does not grow with the workload."""
+"""BUCKETS: NAIVE on pieces of equal width, whose number does not grow with the workload.
+
+References
+    A. Bagchi, A. Chaudhary, M. T. Goodrich, C. Li, M. Shmueli-Scheuer, Achieving communication efficiency through
+    push-pull partitioning of semantic spaces to disseminate dynamic information, IEEE TKDE 18(10), 2006, the heuristic
+    of this name.
+"""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,10 @@
-"""Equi-height buckets: NAIVE on pieces that hold the same number of events, so that busy parts are cut finely."""
+"""Equi-height buckets: NAIVE on pieces that hold the same number of events, so that busy parts are cut finely.
+
+References
+    A. Bagchi, A. Chaudhary, M. T. Goodrich, C. Li, M. Shmueli-Scheuer, Achieving communication efficiency through
+    push-pull partitioning of semantic spaces to disseminate dynamic information, IEEE TKDE 18(10), 2006, the heuristic
+    of this name.
+"""
 
 from slackwater.planning.push_pull.base import Labelling, Workload
 from slackwater.planning.push_pull.partition import equal_height, partition

@@ -2,6 +2,11 @@
 
 A query that touches a region labelled PULL is pulled whatever comes, so it speaks for no other region. On a line
 regions come from left to right, with more attributes in the order of increasing cost of their queries.
+
+References
+    A. Bagchi, A. Chaudhary, M. T. Goodrich, C. Li, M. Shmueli-Scheuer, Achieving communication efficiency through
+    push-pull partitioning of semantic spaces to disseminate dynamic information, IEEE TKDE 18(10), 2006, the heuristic
+    of this name.
 """
 
 import numpy as np

@@ -2,6 +2,11 @@
 
 A query counts in full at every region it touches, as though it were many queries; that leans towards PUSH and goes
 wrong when there are many updates.
+
+References
+    A. Bagchi, A. Chaudhary, M. T. Goodrich, C. Li, M. Shmueli-Scheuer, Achieving communication efficiency through
+    push-pull partitioning of semantic spaces to disseminate dynamic information, IEEE TKDE 18(10), 2006, the heuristic
+    of this name.
 """
 
 import numpy as np

@@ -1,6 +1,11 @@
 """PROP: as MNAIVE, with the cost of a query shared equally among the regions it touches.
 
 Regions without updates take a share too, and waste it: with few updates MNAIVE is better, with many PROP.
+
+References
+    A. Bagchi, A. Chaudhary, M. T. Goodrich, C. Li, M. Shmueli-Scheuer, Achieving communication efficiency through
+    push-pull partitioning of semantic spaces to disseminate dynamic information, IEEE TKDE 18(10), 2006, the heuristic
+    of this name.
 """
 
 import numpy as np

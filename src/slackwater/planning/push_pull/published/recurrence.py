@@ -12,8 +12,8 @@ Mathematics
     where l is the number of regions of the longest query.
 
 References
-    Bagchi, Chaudhary, Goodrich, Li, Shmueli-Scheuer: Achieving communication efficiency through push-pull partitioning
-    of semantic spaces to disseminate dynamic information.
+    A. Bagchi, A. Chaudhary, M. T. Goodrich, C. Li, M. Shmueli-Scheuer, Achieving communication efficiency through
+    push-pull partitioning of semantic spaces to disseminate dynamic information, IEEE TKDE 18(10), 2006, one attribute.
 """
 
 import numpy as np

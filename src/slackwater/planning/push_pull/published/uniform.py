@@ -2,6 +2,11 @@
 
 When everything is PULL every query is pulled, also one that touches no place where something changed: the client does
 not know that.
+
+References
+    A. Bagchi, A. Chaudhary, M. T. Goodrich, C. Li, M. Shmueli-Scheuer, Achieving communication efficiency through
+    push-pull partitioning of semantic spaces to disseminate dynamic information, IEEE TKDE 18(10), 2006, the baseline
+    of this name.
 """
 
 import numpy as np
