@@ -18,7 +18,7 @@ from experiments.pulling.workload import bounded
 from slackwater.core.bound import Bound
 from slackwater.planning.pulling import PullQuery, Uncertainty, run_uncertainty
 from slackwater.planning.pulling.history_sampling import ItemHistory, Motion, past_of, unknown
-from slackwater.planning.pulling.item_prior import Habit, habits_of
+from slackwater.planning.pulling.item_prior import Habit, priors_of
 from slackwater.planning.pulling.trial import first_price, look_ahead
 from slackwater.planning.pulling.warm_start import begin
 from slackwater.statistics import Statistics, Ticks
@@ -36,7 +36,7 @@ def habits(values: Floats) -> list[Habit | None]:
     names = [f"{item:03}" for item in range(values.shape[1])]
     for place, name in enumerate(names):
         statistics.update(Ticks.of([name] * len(values), np.arange(len(values)) * SECOND, values[:, place]))
-    found = habits_of(statistics, SECOND)
+    found = priors_of(statistics, SECOND)
     return [found.get(name) for name in names]
 
 

@@ -14,7 +14,7 @@ from simulation.node import SimulatedNode
 from simulation.truth import Truth
 from slackwater.aggregator.base import Item
 from slackwater.aggregator.engine import AggregatorEngine
-from slackwater.aggregator.mirrored_items import Holdings
+from slackwater.aggregator.mirrored_items import MirroredItems
 from slackwater.aggregator.upstream.state import UpstreamState, Write
 from slackwater.client.live.events import AnswerChanged, Certainty, Described, Event, SubscriptionEnded
 from slackwater.client.live.state import ClientState
@@ -60,10 +60,10 @@ class SimulatedAggregator(SimulatedNode):
         self._face: UpstreamFace | None = None
         self._writing: tuple[Write, int] | None = None
         self._set_back = 0
-        holdings = Holdings(items)
+        mirrored_items = MirroredItems(items)
 
         def make() -> AggregatorEngine:
-            return engine_class(holdings, self._doubt)
+            return engine_class(mirrored_items, self._doubt)
 
         super().__init__(name, schedule, random, network, truth, rules, state_class, make, happened, note)
 

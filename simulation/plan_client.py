@@ -12,7 +12,7 @@ from simulation.network import Network
 from simulation.node import SimulatedNode
 from slackwater.client.live.events import Event, Shown, Unwanted
 from slackwater.client.live.state import ClientState
-from slackwater.client.planned.partial_sum import Adding, Step, SubscribePart, SumPart, UnsubscribePart, part_of
+from slackwater.client.planned.partial_sum import PartialSum, Step, SubscribePart, SumPart, UnsubscribePart, part_of
 from slackwater.dissemination.encoding import Encoding
 
 AGAIN = 300_000
@@ -61,7 +61,7 @@ class SimulatedSum:
         network: Network,
         planner: Place,
         places: Mapping[str, Place],
-        adding: type[Adding],
+        adding: type[PartialSum],
         happened: Counter[str],
         note: Callable[[str, object], None],
     ) -> None:

@@ -24,7 +24,7 @@ from simulation.run import Note, Report, play
 from simulation.truth import Truth
 from simulation.world import RULES
 from slackwater.aggregator.upstream.state import UpstreamState
-from slackwater.client.planned.partial_sum import Adding
+from slackwater.client.planned.partial_sum import PartialSum
 from slackwater.core.hosts import HostKind
 from slackwater.server.planners.network.base import HERE, NetworkRules
 from slackwater.server.planners.network.state import NetworkState
@@ -42,7 +42,7 @@ class PlannedSetting:
     aggregators: int = 4
     sums: int = 3
     chaos: int = 8 * _SECOND
-    adding: type[Adding] = Adding
+    adding: type[PartialSum] = PartialSum
     planner: type[NetworkState] = NetworkState
 
 

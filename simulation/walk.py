@@ -7,7 +7,7 @@ from simulation.host import PlainHost
 from simulation.workload import TABLE, bound
 from slackwater.aggregator.base import Item
 from slackwater.aggregator.engine import AggregatorEngine
-from slackwater.aggregator.mirrored_items import Holdings
+from slackwater.aggregator.mirrored_items import MirroredItems
 from slackwater.core.query import StandingQuery
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Instant, Key
@@ -82,15 +82,15 @@ class LabAggregatorEngine(AggregatorEngine):
     def bind(self, sql: str) -> tuple[StandingQuery, str, str | None]:
         """What the engine would find by parsing."""
         found = bound(sql)
-        self.holdings.check(found[0], HELD)
+        self.mirrored_items.check(found[0], HELD)
         return found
 
 
 class PlainAggregatorEngine(LabAggregatorEngine):
     """The same with a host that is quick where there is little to do."""
 
-    def __init__(self, holdings: Holdings, doubt: Callable[[str], str | None]) -> None:
-        super().__init__(holdings, doubt)
+    def __init__(self, mirrored_items: MirroredItems, doubt: Callable[[str], str | None]) -> None:
+        super().__init__(mirrored_items, doubt)
         self.host: PlainHost = PlainHost()
 
     def keys(self, table: str) -> list[Key]:

@@ -43,8 +43,8 @@ def test_upstreams_and_sources_are_read(tmp_path: Path) -> None:
     made = plan(tmp_path, UPSTREAM + SOURCE)
     assert made.upstreams[0].items == (Item("x", "t", "v", ("a",), 0.5), Item("x", "t", "v", ("b",), 0.5))
     assert made.sources[0].schema.name == "rates"
-    assert made.holdings().polled == {"rates": "bank"}
-    assert made.holdings().mirrored("t")
+    assert made.mirrored_items().polled == {"rates": "bank"}
+    assert made.mirrored_items().mirrored("t")
 
 
 def test_the_example_of_the_module_is_one(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from slackwater.aggregator.base import Item
 from slackwater.aggregator.engine import AggregatorEngine
-from slackwater.aggregator.mirrored_items import Holdings
+from slackwater.aggregator.mirrored_items import MirroredItems
 from slackwater.core import Column, DataType, Instant, Origin, Position, TableSchema, Update
 from slackwater.core.arrow import to_batch
 from slackwater.core.errors import SlackwaterError
@@ -22,7 +22,7 @@ SUM = "SUBSCRIBE SELECT SUM(v) FROM t WHERE k IN ('a', 'b') WITHIN 3"
 class Bench:
     def __init__(self, within: float = 1.0, end: int = 0) -> None:
         self.doubts: dict[str, str | None] = {"x": "lost"}
-        held = Holdings([Item("x", "t", "v", (key,), within) for key in "ab"])
+        held = MirroredItems([Item("x", "t", "v", (key,), within) for key in "ab"])
         self.engine = AggregatorEngine(held, lambda feed: self.doubts[feed])
         self.end = end
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from slackwater.aggregator.base import Item
-from slackwater.aggregator.mirrored_items import Holdings
+from slackwater.aggregator.mirrored_items import MirroredItems
 from slackwater.core import Aggregate, Column, DataType, StandingQuery, TableSchema
 from slackwater.core.errors import NotSupported
 from slackwater.hosting.binder import Binder
@@ -28,17 +28,17 @@ ITEMS = [
     Item("y", "quotes", "price", ("c",), 0.0),
     Item("y", "quotes", "size", ("c",), 3.0),
 ]
-HELD = Holdings(ITEMS)
-COMPLETE = Holdings(ITEMS, complete=["quotes"])
+HELD = MirroredItems(ITEMS)
+COMPLETE = MirroredItems(ITEMS, complete=["quotes"])
 
 
 def query(sql: str, schema: TableSchema = QUOTES) -> StandingQuery:
     return Binder().bind(f"SUBSCRIBE SELECT {sql}", {"quotes": schema, "here": replace(schema, name="here")})[0]
 
 
-def left(sql: str, holdings: Holdings = HELD, schema: TableSchema = QUOTES) -> float:
+def left(sql: str, mirrored_items: MirroredItems = HELD, schema: TableSchema = QUOTES) -> float:
     """What the operators keep the query within."""
-    held = holdings.held(query(sql, schema), schema)
+    held = mirrored_items.held(query(sql, schema), schema)
     assert isinstance(held, Aggregate)
     return held.bound.within
 
@@ -108,7 +108,7 @@ def test_a_query_depends_on_the_upstreams_of_what_it_reads() -> None:
 
 
 def test_what_is_polled_is_for_queries_that_may_be_wrong_at_times() -> None:
-    polled = Holdings([], polled={"quotes": "bank"})
+    polled = MirroredItems([], polled={"quotes": "bank"})
     with pytest.raises(NotSupported, match=r"between two polls nothing is known: .* WITHIN 3 FIDELITY 95%"):
         polled.check(query("SUM(price) FROM quotes WITHIN 3"), QUOTES)
     asked = query("SUM(price) FROM quotes WITHIN 3 FIDELITY 98%")
@@ -121,16 +121,16 @@ def test_only_what_is_whole_and_exact_may_be_asked_about_once() -> None:
     assert not HELD.exact("quotes")
     assert not COMPLETE.exact("quotes")
     assert HELD.exact("here")
-    assert Holdings([Item("x", "quotes", "price", ("a",), 0.0)], complete=["quotes"]).exact("quotes")
-    assert not Holdings([Item("x", "quotes", "price", ("a",), 0.0)]).exact("quotes")
+    assert MirroredItems([Item("x", "quotes", "price", ("a",), 0.0)], complete=["quotes"]).exact("quotes")
+    assert not MirroredItems([Item("x", "quotes", "price", ("a",), 0.0)]).exact("quotes")
 
 
 def test_a_table_that_nothing_feeds_any_more_is_not_taken_for_our_own() -> None:
-    holdings = Holdings([])
-    assert holdings.exact("quotes")
-    holdings.orphaned = frozenset({"quotes"})
-    assert not holdings.exact("quotes")
+    mirrored_items = MirroredItems([])
+    assert mirrored_items.exact("quotes")
+    mirrored_items.orphaned = frozenset({"quotes"})
+    assert not mirrored_items.exact("quotes")
     with pytest.raises(NotSupported, match="nothing brings them any more"):
-        holdings.held(query("SUM(price) FROM quotes WITHIN 2"), QUOTES)
-    assert holdings.fed == frozenset()
+        mirrored_items.held(query("SUM(price) FROM quotes WITHIN 2"), QUOTES)
+    assert mirrored_items.fed == frozenset()
     assert HELD.fed == {"quotes"}

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from simulation.plan_world import PlannedSetting
 from simulation.workload import written
 from slackwater.client.live.events import Shown
-from slackwater.client.planned.partial_sum import Adding, Look, Step, SumPart
+from slackwater.client.planned.partial_sum import Look, PartialSum, Step, SumPart
 from slackwater.core.bound import Bound
 from slackwater.core.query import Aggregate
 from slackwater.server.planners.network.base import Instruction, LivePart, LivePlan, Replan
@@ -23,14 +23,14 @@ class Planted:
     """The seed to begin with, for bugs that few worlds show; all others are tried after it."""
 
 
-class TakenUpTooEarly(Adding):
+class TakenUpTooEarly(PartialSum):
     """Another plan is taken up when its first part is in."""
 
     def complete(self, places: Iterable[int], shown: Look) -> bool:
         return any(shown(place).certain for place in places)
 
 
-class PlansMixed(Adding):
+class PlansMixed(PartialSum):
     """Parts of the next plan are added up as soon as they are in."""
 
     def shown(self, shown: Look, waiting: str) -> Shown:
@@ -43,7 +43,7 @@ class PlansMixed(Adding):
         return replace(found, value=sum(shown(place).value or 0.0 for place in mixed))
 
 
-class CertainByOne(Adding):
+class CertainByOne(PartialSum):
     """A sum is certain when one of its parts is."""
 
     def shown(self, shown: Look, waiting: str) -> Shown:
@@ -53,7 +53,7 @@ class CertainByOne(Adding):
         return found
 
 
-class AddedUpInPart(Adding):
+class AddedUpInPart(PartialSum):
     """A part that is gone is left out of the sum."""
 
     def _doubt(self, places: Iterable[int], shown: Look) -> str:
@@ -63,7 +63,7 @@ class AddedUpInPart(Adding):
         return any(shown(place).as_of is not None for place in places)
 
 
-class OldPartsDropped(Adding):
+class OldPartsDropped(PartialSum):
     """The parts of a plan are dropped as soon as the next one is known."""
 
     def plan(self, which: tuple[int, int], position: int, bound: float, parts: Iterable[SumPart]) -> list[Step]:
@@ -122,7 +122,7 @@ class NeverAskedAgain(NetworkState):
         out += [one for one in found if not (waiting and isinstance(one, Replan))]
 
 
-def _adding(adding: type[Adding]) -> PlannedSetting:
+def _adding(adding: type[PartialSum]) -> PlannedSetting:
     return PlannedSetting(adding=adding)
 
 

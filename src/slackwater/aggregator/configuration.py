@@ -37,7 +37,7 @@ import msgspec
 from msgspec import Meta
 
 from slackwater.aggregator.base import MOST_ITEMS, Item
-from slackwater.aggregator.mirrored_items import Holdings, PulledTable
+from slackwater.aggregator.mirrored_items import MirroredItems, PulledTable
 from slackwater.aggregator.pull.item_statistics import ItemStatistics, read_learnt
 from slackwater.core.errors import SlackwaterError
 from slackwater.core.schema import TableSchema
@@ -155,7 +155,7 @@ class Plan:
     complete: frozenset[str] = frozenset()
     pulls: tuple[PullPlan, ...] = ()
 
-    def holdings(self) -> Holdings:
+    def mirrored_items(self) -> MirroredItems:
         """What is held by it."""
         items = [item for upstream in self.upstreams for item in upstream.items]
         polled = {source.schema.name: source.part.name for source in self.sources}
@@ -163,7 +163,7 @@ class Plan:
             table: PulledTable(pulls[0].part.value, frozenset((key,) for pull in pulls for key in pull.part.keys))
             for table, pulls in self.pulled().items()
         }
-        return Holdings(items, self.complete, polled, pulled)
+        return MirroredItems(items, self.complete, polled, pulled)
 
     def pulled(self) -> dict[str, list[PullPlan]]:
         """The sources of each table that is pulled: its items may live in many places."""

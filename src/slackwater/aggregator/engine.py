@@ -5,7 +5,7 @@ from http import HTTPStatus
 
 import pyarrow as pa
 
-from slackwater.aggregator.mirrored_items import Holdings
+from slackwater.aggregator.mirrored_items import MirroredItems
 from slackwater.aggregator.suspension import Suspensions
 from slackwater.core.errors import NotSupported, SlackwaterError
 from slackwater.core.query import StandingQuery
@@ -19,9 +19,9 @@ from slackwater.sessions.events import Event, QueryRegistered, QueryUnregistered
 class AggregatorEngine(NodeEngine):
     """`doubt` says why an upstream, or a source, cannot be relied on; None where it can."""
 
-    def __init__(self, holdings: Holdings, doubt: Callable[[str], str | None]) -> None:
+    def __init__(self, mirrored_items: MirroredItems, doubt: Callable[[str], str | None]) -> None:
         super().__init__()
-        self.holdings = holdings
+        self.mirrored_items = mirrored_items
         self._suspensions = Suspensions(self._feeds, doubt)
 
     # ---- which queries, and within what
@@ -29,12 +29,12 @@ class AggregatorEngine(NodeEngine):
     def bind(self, sql: str) -> tuple[StandingQuery, str, str | None]:
         """A subscription's query, as on any node, if it can be kept over what is held here."""
         bound = super().bind(sql)
-        self.holdings.check(bound[0], self.schema(bound[0].table))
+        self.mirrored_items.check(bound[0], self.schema(bound[0].table))
         return bound
 
     def held(self, query: StandingQuery) -> StandingQuery:
         """The query within what its floor leaves of its bound."""
-        return self.holdings.held(query, self.schema(query.table))
+        return self.mirrored_items.held(query, self.schema(query.table))
 
     def restore(self, state: bytes) -> int:
         """Become what the snapshot was taken of, but hold what is held now: that may be others, or more closely."""
@@ -53,7 +53,7 @@ class AggregatorEngine(NodeEngine):
     # ---- in doubt
 
     def _feeds(self, query: StandingQuery) -> frozenset[str]:
-        return self.holdings.feeds(query, self.schema(query.table))
+        return self.mirrored_items.feeds(query, self.schema(query.table))
 
     def events(self, entries: Iterable[Entry]) -> Iterator[list[Event]]:
         """Apply entries step by step; a query that begins in doubt begins suspended."""
@@ -77,7 +77,11 @@ class AggregatorEngine(NodeEngine):
 
     def check_rows(self, table: str) -> None:
         """Refuse rows for a table that is filled from elsewhere."""
-        if self.holdings.mirrored(table) or table in self.holdings.polled or table in self.holdings.pulled:
+        if (
+            self.mirrored_items.mirrored(table)
+            or table in self.mirrored_items.polled
+            or table in self.mirrored_items.pulled
+        ):
             raise RequestRefused(
                 HTTPStatus.CONFLICT, "in_use", f"the rows of {table} come from elsewhere: send them there"
             )
@@ -85,7 +89,7 @@ class AggregatorEngine(NodeEngine):
     def check_question(self, tables: Iterable[str]) -> None:
         """Refuse to answer exactly what is not held exactly."""
         for table in tables:
-            if not self.holdings.exact(table):
+            if not self.mirrored_items.exact(table):
                 raise NotSupported(
                     f"the rows of {table} are held within a bound here, or not all of them, and an answer would not "
                     "say so: subscribe to what you need, or ask the upstream"

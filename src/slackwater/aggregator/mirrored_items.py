@@ -41,7 +41,7 @@ class PulledTable:
     keys: frozenset[Key]
 
 
-class Holdings:
+class MirroredItems:
     """All items, the tables that are polled (by the name of their source), and those that are pulled."""
 
     def __init__(

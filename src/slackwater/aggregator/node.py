@@ -81,13 +81,13 @@ class AggregatorNode(Node):
         self._pullers: dict[str, Puller] = {}
         """By table."""
         self._helpers: list[asyncio.Task[None]] = []
-        holdings = plan.holdings()
+        mirrored_items = plan.mirrored_items()
         former = _fed_so_far(settings.folder)
-        holdings.orphaned = former - holdings.fed
-        super().__init__(settings, clock, partial(AggregatorEngine, holdings, self.doubt))
+        mirrored_items.orphaned = former - mirrored_items.fed
+        super().__init__(settings, clock, partial(AggregatorEngine, mirrored_items, self.doubt))
         # A table that was dropped meanwhile may be made anew, as one of our own.
-        holdings.orphaned &= frozenset(self.engine.tables)
-        _keep_fed(settings.folder, holdings.fed | holdings.orphaned)
+        mirrored_items.orphaned &= frozenset(self.engine.tables)
+        _keep_fed(settings.folder, mirrored_items.fed | mirrored_items.orphaned)
         self._held = {(item.table, item.key) for upstream in plan.upstreams for item in upstream.items}
         for upstream in plan.upstreams:
             self._links[upstream.name] = UpstreamLink(self, upstream, self._state_of(upstream), self.beside)
@@ -175,8 +175,8 @@ class AggregatorNode(Node):
         if puller is None or asked is None:
             return None
         try:
-            self.engine.holdings.check(asked, puller.schema)
-            keys = self.engine.holdings.items(asked, puller.schema)
+            self.engine.mirrored_items.check(asked, puller.schema)
+            keys = self.engine.mirrored_items.items(asked, puller.schema)
         except NotSupported as why:
             return refused(str(why))
         return await puller.foresight.explained(asked, keys)
@@ -204,7 +204,7 @@ class AggregatorNode(Node):
         doubts = [why for link in self._links.values() if (why := link.state.doubt) is not None]
         items = [
             OfferedItems(*column, [list(key) for key in held], [item.within for item in held.values()])
-            for column, held in self.engine.holdings.columns.items()
+            for column, held in self.engine.mirrored_items.columns.items()
         ]
         return (doubts[0] if doubts else None), items
 
@@ -238,11 +238,11 @@ class AggregatorNode(Node):
                     puller.state.unregister(event.number)
 
     def _watch(self, number: int, query: StandingQuery) -> None:
-        pulled = self.engine.holdings.pulled.get(query.table)
+        pulled = self.engine.mirrored_items.pulled.get(query.table)
         asked = as_aggregate(query)
         if pulled is not None and asked is not None:
             puller = self._pullers[asked.table]
-            puller.state.register(number, asked, self.engine.holdings.items(asked, puller.schema))
+            puller.state.register(number, asked, self.engine.mirrored_items.items(asked, puller.schema))
             puller.news.set()
 
     async def _tick(self) -> None:

@@ -35,7 +35,7 @@ from slackwater.dissemination.transports.websocket import WebSocketTransport
 
 if TYPE_CHECKING:
     # Needs Arrow and the evaluator, which the base install does without.
-    from slackwater.client.cache.service import CacheDesk
+    from slackwater.client.cache.service import CacheService
 
 _LINES = {"content-type": "application/x-ndjson"}
 
@@ -68,7 +68,7 @@ class Client:
         self._numbers: dict[str, int] = {}
         self._numbering = asyncio.Lock()
         self._cache = cache
-        self._desk: CacheDesk | None = None
+        self._desk: CacheService | None = None
 
     async def __aenter__(self) -> Self:
         if self._rest is not None:
@@ -124,10 +124,10 @@ class Client:
         if self._desk is not None:
             self._desk.saw(position)
 
-    def _with_cache(self, cache: Cache) -> "CacheDesk":
+    def _with_cache(self, cache: Cache) -> "CacheService":
         """The session of the node's lane, with a cache; it is the first to be asked for everything."""
         try:
-            from slackwater.client.cache.service import CacheDesk, TablesBody
+            from slackwater.client.cache.service import CacheService, TablesBody
         except ImportError as error:
             raise MissingPart('a cache needs pyarrow and duckdb: pip install "slackwater[cache]"') from error
         from slackwater.client.cache.state import CacheState
@@ -144,12 +144,12 @@ class Client:
         async def tables() -> TablesBody:
             return decoded(await self._requests.request("GET", "/v1/tables"), TablesBody)
 
-        desk = CacheDesk(cache, session, tables, self._patience, microseconds)
+        desk = CacheService(cache, session, tables, self._patience, microseconds)
         session.replied = desk.replied
         return desk
 
     @property
-    def cache(self) -> "CacheDesk":
+    def cache(self) -> "CacheService":
         """The cache: `.map(table)`, `.counts`."""
         if self._desk is None:
             raise SlackwaterError("there is no cache: slackwater.connect(url, cache=slackwater.Cache())")

@@ -23,7 +23,7 @@ from slackwater.core.errors import SlackwaterError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from slackwater.client.cache.service import CacheDesk
+    from slackwater.client.cache.service import CacheService
 
 T = TypeVar("T")
 
@@ -201,7 +201,7 @@ class SyncClient:
         return SyncSubscription(self._loop, self._loop.call(lambda: self._client.subscribe(sql)))
 
     @property
-    def cache(self) -> "CacheDesk":
+    def cache(self) -> "CacheService":
         """The cache: `.map(table)`, `.counts`."""
         return self._client.cache
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from slackwater.core.query import StandingQuery
 from slackwater.dissemination.encoding import Encoding
 from slackwater.dissemination.messages import Snapshot, Value
-from slackwater.sessions.resume_buffer import Recent
+from slackwater.sessions.resume_buffer import ResumeBuffer
 from slackwater.sessions.session import Session
 
 
@@ -56,7 +56,7 @@ class RegisteredQuery:
         """Whether somebody will look whether it is idle still."""
         self.warm = False
         """Whether anybody has subscribed to it here: only then is what changes remembered."""
-        self.recent = Recent(most_recent)
+        self.recent = ResumeBuffer(most_recent)
         self.value: Value | None = None
         self.former: tuple[int, StandingQuery] | None = None
         """The epoch and form that who listens was last told, while the step that replaces it is under way."""

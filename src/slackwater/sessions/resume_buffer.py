@@ -7,10 +7,10 @@ that was encoded earlier is told these with it.
 from slackwater.dissemination.messages import Delete, Upsert, WireRow
 
 
-class Recent:
+class ResumeBuffer:
     """Facts about single rows, the oldest first; complete for all positions from `floor` on.
 
-    >>> recent = Recent(most=2)
+    >>> recent = ResumeBuffer(most=2)
     >>> for position in (1, 2, 3):
     ...     recent.put(position, Delete(7, 0, (position,)))
     >>> recent.floor, [fact.key for fact in recent.since(2) or ()], recent.since(0)

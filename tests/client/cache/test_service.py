@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from slackwater.client.cache.service import CacheDesk, TableDescription, TablesBody
+from slackwater.client.cache.service import CacheService, TableDescription, TablesBody
 from slackwater.client.cache.settings import Cache
 from slackwater.client.cache.state import CacheState
 from slackwater.client.cache.table import CachedTable
@@ -72,8 +72,8 @@ class Tables:
         return TableDescription("cars", self.columns, ["id"])
 
 
-def desk(line: Line, tables: Tables) -> CacheDesk:
-    return CacheDesk(Cache(name="here"), line, tables, 5.0, lambda: 0)  # type: ignore[arg-type]  # as much as it needs
+def desk(line: Line, tables: Tables) -> CacheService:
+    return CacheService(Cache(name="here"), line, tables, 5.0, lambda: 0)  # type: ignore[arg-type]  # as much as it needs
 
 
 async def test_rows_are_not_read_by_what_was_known_of_a_table_when_they_were_asked_for() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from slackwater.client.live.events import Shown
-from slackwater.client.planned.partial_sum import Adding, SubscribePart, SumPart, UnsubscribePart, part_of
+from slackwater.client.planned.partial_sum import PartialSum, SubscribePart, SumPart, UnsubscribePart, part_of
 from slackwater.core.errors import ProtocolError
 from slackwater.dissemination.messages import WireRow
 
@@ -25,8 +25,8 @@ class Parts:
         self.shown[place] = Shown(value, None, 1.0, 1.0, as_of, not why, why)
 
 
-def taken_up() -> tuple[Adding, Parts]:
-    adding, parts = Adding(), Parts()
+def taken_up() -> tuple[PartialSum, Parts]:
+    adding, parts = PartialSum(), Parts()
     assert adding.plan((7, 0), 10, 5.0, [part("a"), part("b")]) == [
         SubscribePart(1, part("a")),
         SubscribePart(2, part("b")),
@@ -40,7 +40,7 @@ def taken_up() -> tuple[Adding, Parts]:
 
 
 def test_nothing_is_shown_before_all_parts_are_in() -> None:
-    adding, parts = Adding(), Parts()
+    adding, parts = PartialSum(), Parts()
     assert adding.shown(parts, "its plan is awaited").why == "its plan is awaited"
     adding.plan((7, 0), 10, 5.0, [part("a"), part("b")])
     parts.put(1, 1.5, 3)

@@ -6,7 +6,7 @@ import pytest
 from experiments.pulling.simulation import drive
 from slackwater.core.bound import Bound
 from slackwater.planning.pulling import PullQuery, Uncertainty, run_uncertainty
-from slackwater.planning.pulling.common_factor import Kinship, Known, likeness
+from slackwater.planning.pulling.common_factor import CommonFactor, Known, likeness
 from slackwater.planning.pulling.heavy_tails import Tails
 from slackwater.planning.pulling.risk import risk
 from slackwater.planning.pulling.simulation import Floats
@@ -66,7 +66,7 @@ def test_the_variance_of_a_sum_counts_each_pair_once() -> None:
 
 
 def test_surprises_that_do_not_overlap_teach_nothing() -> None:
-    kinship = Kinship(2)
+    kinship = CommonFactor(2)
     before = list(kinship.loading)
     kinship.learn(0, 0, 10, 3.0)
     kinship.learn(1, 10, 20, 3.0)

@@ -6,7 +6,7 @@ import pytest
 
 from slackwater.core.errors import PlanningError
 from slackwater.kernels.pull_uncertainty import STAYING
-from slackwater.planning.pulling.item_prior import LEAST_CHANGES, Habit, growth, habits_of
+from slackwater.planning.pulling.item_prior import LEAST_CHANGES, Habit, growth, priors_of
 from slackwater.statistics import Statistics, Ticks
 
 SECOND = 1_000_000
@@ -16,7 +16,7 @@ COUNT = 4_000
 def learnt(values: npt.NDArray[np.float64], tick: int = SECOND, name: str = "a") -> Habit | None:
     statistics = Statistics("t", "v")
     statistics.update(Ticks.of([name] * len(values), np.arange(len(values)) * SECOND, values))
-    return habits_of(statistics, tick).get(name)
+    return priors_of(statistics, tick).get(name)
 
 
 def made(staying: float, slope: float = 0.0, count: int = COUNT) -> npt.NDArray[np.float64]:

@@ -10,7 +10,7 @@ from slackwater.core.errors import PlanningError
 from slackwater.kernels.pull_uncertainty import LEARNING_PULLS
 from slackwater.planning.pulling import FixedInterval, Outcome, PredictedChange, PullQuery, Uncertainty
 from slackwater.planning.pulling.history_sampling import ItemHistory, Motion, past_of
-from slackwater.planning.pulling.item_prior import Habit, habits_of
+from slackwater.planning.pulling.item_prior import Habit, priors_of
 from slackwater.planning.pulling.trial import first_price
 from slackwater.planning.pulling.warm_start import STUBBORN, begin, spacing_of
 from slackwater.statistics import Statistics, Ticks
@@ -30,7 +30,7 @@ def habits(values: npt.NDArray[np.float64], every: int = SECOND) -> list[Habit |
     names = [f"i{item}" for item in range(ITEMS)]
     for place, name in enumerate(names):
         statistics.update(Ticks.of([name] * len(values), np.arange(len(values)) * every, values[:, place]))
-    found = habits_of(statistics, SECOND)
+    found = priors_of(statistics, SECOND)
     return [found.get(name) for name in names]
 
 
@@ -122,7 +122,7 @@ def test_what_items_have_in_common_is_known_from_the_beginning() -> None:
     names = [f"i{item}" for item in range(ITEMS)]
     times = np.repeat(np.arange(BEFORE) * SECOND, ITEMS)
     statistics.update(Ticks.of(names * BEFORE, times, values.ravel()))
-    found = habits_of(statistics, SECOND)
+    found = priors_of(statistics, SECOND)
     scheduler = Uncertainty(ITEMS)
     begin(scheduler, [found[name] for name in names])
     assert scheduler.kinship.loading == pytest.approx(loadings, abs=0.1)
@@ -130,7 +130,7 @@ def test_what_items_have_in_common_is_known_from_the_beginning() -> None:
     drawn = np.diff(past_of(memories, np.random.default_rng(4)).trace, axis=0)
     expected = np.outer(loadings, loadings) + np.diag(1 - loadings**2)
     assert np.corrcoef(drawn.T) == pytest.approx(expected, abs=0.12)
-    assert habits_of(statistics, SECOND, {"i2", "i0"}).keys() == {"i0", "i2"}
+    assert priors_of(statistics, SECOND, {"i2", "i0"}).keys() == {"i0", "i2"}
 
 
 def test_what_cannot_begin_with_statistics_says_so() -> None:

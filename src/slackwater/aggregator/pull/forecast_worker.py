@@ -25,7 +25,7 @@ PATIENCE = 1.0
 MOST_WAITING = 16
 
 
-class Foresight:
+class ForecastWorker:
     """What can be said of the pulls of one table; `now` is the clock that its state is told the time by."""
 
     def __init__(self, state: PulledState, now: Callable[[], int]) -> None:

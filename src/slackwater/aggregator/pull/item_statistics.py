@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slackwater.core.errors import SlackwaterError, StatisticsError
-from slackwater.planning.pulling.item_prior import Habit, habits_of
+from slackwater.planning.pulling.item_prior import Habit, priors_of
 from slackwater.statistics.profile import Statistics
 
 
@@ -44,7 +44,7 @@ def read_learnt(folder: Path, table: str, column: str, keys: Iterable[str], tick
     if (statistics.table, statistics.column) != (table, column):
         raise SlackwaterError(f"{file} is about {statistics.table}.{statistics.column}, not about {table}.{column}")
     wanted = list(keys)
-    habits = habits_of(statistics, tick, frozenset(wanted))
+    habits = priors_of(statistics, tick, frozenset(wanted))
     if not habits:
         known = ", ".join(sorted(statistics.names)[:3]) or "no item"
         raise SlackwaterError(

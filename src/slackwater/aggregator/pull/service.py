@@ -12,7 +12,7 @@ import httpx
 import pyarrow as pa
 
 from slackwater.aggregator.configuration import PullPlan
-from slackwater.aggregator.pull.forecast_worker import Foresight
+from slackwater.aggregator.pull.forecast_worker import ForecastWorker
 from slackwater.aggregator.pull.pull_state import PulledState
 from slackwater.aggregator.upstream.connection import Here
 from slackwater.client.live.connection import microseconds
@@ -61,7 +61,7 @@ class Puller:
         self._habits = {key: habit for plan in plans if plan.learnt for key, habit in plan.learnt.habits.items()}
         if self._habits:
             self.state.begin(self._habits)
-        self.foresight = Foresight(self.state, self._now)
+        self.foresight = ForecastWorker(self.state, self._now)
         self.fetchers = {plan.part.name: self._fetcher(here, plan) for plan in plans}
         self.news = asyncio.Event()
         self._sources = {key: plan.part.name for plan in plans for key in plan.part.keys}

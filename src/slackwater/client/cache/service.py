@@ -70,7 +70,7 @@ class TablesBody(msgspec.Struct, frozen=True):
     tables: list[TableDescription]
 
 
-class CacheDesk:
+class CacheService:
     """The cache of one client, over its session with the lane of the node."""
 
     def __init__(

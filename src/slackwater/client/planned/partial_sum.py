@@ -76,7 +76,7 @@ class _Plan:
     places: tuple[int, ...]
 
 
-class Adding:
+class PartialSum:
     """One planned sum. `bound` is that of the whole, known with the first plan."""
 
     def __init__(self) -> None:

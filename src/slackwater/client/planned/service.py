@@ -19,7 +19,7 @@ from slackwater.client.address import Address, addresses
 from slackwater.client.live.connection import Dialler, LiveSession, Told, microseconds
 from slackwater.client.live.events import AnswerChanged, Lost, Shown
 from slackwater.client.live.subscription import Subscription
-from slackwater.client.planned.partial_sum import Adding, Step, SubscribePart, SumPart, UnsubscribePart, part_of
+from slackwater.client.planned.partial_sum import PartialSum, Step, SubscribePart, SumPart, UnsubscribePart, part_of
 from slackwater.client.rest import Rest
 from slackwater.core.errors import ProtocolError, SlackwaterError
 
@@ -162,10 +162,10 @@ class Network:
 
 
 class PlannedSum:
-    """One planned sum: a `Desk` for its subscription."""
+    """One planned sum: a `SubscriptionService` for its subscription."""
 
     def __init__(self, network: Network, number: int, subscription: Subscription, plan: Subscription) -> None:
-        self.adding = Adding()
+        self.adding = PartialSum()
         self.plan = plan
         self.subscription = weakref.ref(subscription)
         self._network = network

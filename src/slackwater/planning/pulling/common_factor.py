@@ -52,7 +52,7 @@ def overlap(root: float, other: float) -> float:
     return root / other if root < other else other / root
 
 
-class Kinship:
+class CommonFactor:
     """The loadings of all items, and the last surprise of each."""
 
     def __init__(self, items: int) -> None:

@@ -102,7 +102,7 @@ def growth(staying: float, ticks: float) -> float:
     return ticks if staying == 1.0 else (1.0 - math.pow(staying, 2.0 * ticks)) / (1.0 - staying * staying)
 
 
-def habits_of(statistics: Statistics, tick: int, items: Collection[str] | None = None) -> Mapping[str, Habit]:
+def priors_of(statistics: Statistics, tick: int, items: Collection[str] | None = None) -> Mapping[str, Habit]:
     """The habits of every item, or of these, of which enough was seen; `tick` in microseconds."""
     if tick < 1:
         raise PlanningError(f"a tick is a positive number of microseconds, not {tick}")

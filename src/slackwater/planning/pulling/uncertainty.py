@@ -28,7 +28,7 @@ from slackwater.core.query import AggregateFunction
 from slackwater.kernels.pull_risk import NEGLIGIBLE
 from slackwater.kernels.pull_uncertainty import SETTLING
 from slackwater.planning.pulling.base import LONGEST, PullQuery
-from slackwater.planning.pulling.common_factor import Kinship, Known, likeness
+from slackwater.planning.pulling.common_factor import CommonFactor, Known, likeness
 from slackwater.planning.pulling.delivered_fidelity import UNKNOWN
 from slackwater.planning.pulling.heavy_tails import Tails
 from slackwater.planning.pulling.item_model import ItemModel
@@ -51,7 +51,7 @@ class Uncertainty(Bookkeeping):
         super().__init__(items, costs, longest)
         self.models = [ItemModel(item, longest) for item in range(items)]
         self.clock = SharedClock(longest)
-        self.kinship = Kinship(items)
+        self.kinship = CommonFactor(items)
         self.tails = Tails()
         self.prices = Prices(price)
         self.accounts: dict[str, Account] = {}
