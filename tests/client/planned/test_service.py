@@ -112,7 +112,7 @@ class Placed:
 @pytest.fixture
 def placed(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Placed]:
     monkeypatch.setattr(FakeSession, "made", [])
-    monkeypatch.setattr(planned, "Session", FakeSession)
+    monkeypatch.setattr(planned, "LiveSession", FakeSession)
     return Placed
 
 
