@@ -10,7 +10,7 @@ from slackwater.client.cache.table import CachedTable
 from slackwater.client.live.events import Questioned
 from slackwater.client.live.replica import Held
 from slackwater.core.region import NOTHING, Region
-from slackwater.dissemination.messages import Ask, Delete, Fact, Frame, Reply, Subscribed, Upsert
+from slackwater.dissemination.messages import Ask, Delete, Fact, Frame, Reply, SharedFact, Subscribed, Upsert
 from slackwater.kinds.cache.query import CacheText, as_cache
 from slackwater.sessions.cache_queries import Questions
 from slackwater.sessions.conflation import Facts
@@ -120,7 +120,7 @@ class FillLater(Session):
 class LeavingNotTold(SubscriptionRegistry):
     """A row that leaves what is pushed is not told."""
 
-    def _say_all(self, kept: Any, fact: Fact) -> None:
+    def _say_all(self, kept: Any, fact: SharedFact) -> None:
         if not (isinstance(fact, Delete) and as_cache(kept.query) is not None):
             super()._say_all(kept, fact)
 

@@ -51,12 +51,15 @@ class Bench:
         self.asked: list[Record] = []
         self.sequence = 0
 
-    def log(self, *records: Record, state: ServerState | None) -> None:
+    def entries(self, *records: Record) -> list[Entry]:
         entries = []
         for record in records:
             entries.append(Entry(Position(self.end), record))
             self.end = entries[-1].end
-        for events in self.engine.events(entries):
+        return entries
+
+    def log(self, *records: Record, state: ServerState | None) -> None:
+        for events in self.engine.events(self.entries(*records)):
             for event in events if state is not None else []:
                 self.do(event)
 
@@ -69,13 +72,16 @@ class Bench:
         self.append(*asked)
 
     def change(self, *prices: tuple[int, float | None]) -> None:
+        self.append(self.updates(*prices))
+
+    def updates(self, *prices: tuple[int, float | None]) -> Updates:
         updates = []
         for key, price in prices:
             self.sequence += 1
             operation = Operation.DELETE if price is None else Operation.UPSERT
             row = (key, "a", price, 1, 0)
             updates.append(Update("items", row, Instant(self.sequence), Origin("t", self.sequence), operation))
-        self.append(Updates("items", to_batch(TABLE, updates)))
+        return Updates("items", to_batch(TABLE, updates))
 
     def do(self, event: Event) -> list[Instruction]:
         assert self.state is not None

@@ -39,6 +39,13 @@ def serve(
     nats_name: Annotated[
         str | None, typer.Option("--nats-name", help="What clients ask for on the bus; slackwater if not given.")
     ] = None,
+    channels: Annotated[
+        str | None,
+        typer.Option(
+            "--channels",
+            help="Publish once for all subscribers that ask for channels: on this bus, nats://host:4222/name.",
+        ),
+    ] = None,
     snapshot_every: Annotated[
         int, typer.Option("--snapshot-every", min=1, help="Positions of the log between two snapshots.")
     ] = 1_000_000,
@@ -93,6 +100,7 @@ def serve(
         placement=placement,
         labelling=LabellingRules(every=relabel),
         network=None if network is None else read_network(network),
+        channels=_channels(channels),
     )
 
     def announce(listening: "Listening") -> None:
@@ -132,6 +140,15 @@ def _bus(nats: str | None, name: str | None) -> str | None:
     except ValueError as error:
         raise SlackwaterError(str(error)) from None
     return address.at(name or DEFAULT_NAME)
+
+
+def _channels(address: str | None) -> str | None:
+    if address is None:
+        return None
+    try:
+        return bus_address(address).at(bus_address(address).name or DEFAULT_NAME)
+    except ValueError as error:
+        raise SlackwaterError(f"--channels: {error}") from None
 
 
 def _placement(rules: list[str], default: HostKind) -> Placement:

@@ -14,6 +14,8 @@ class BusDialler:
         need_bus()
         address = bus_address(bus)
         self._address = address.at(address.name or DEFAULT_NAME)
+        self.servers = self._address.rpartition("/")[0]
+        """The address of the bus alone."""
         self._words = {} if token is None else {"token": token}
 
     async def dial(self, address: str, limits: TransportLimits) -> Connection:

@@ -5,7 +5,7 @@ import random
 import secrets
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 from urllib.parse import quote
 
 import msgspec
@@ -31,6 +31,10 @@ from slackwater.client.planned.service import Network
 from slackwater.client.rest import Rest, decoded
 from slackwater.client.row_batches import batches
 from slackwater.core.errors import MissingPart, SlackwaterError
+from slackwater.dissemination.delivery.channel import CHANNEL
+from slackwater.dissemination.messages import UNICAST
+from slackwater.dissemination.transports.base import Channels
+from slackwater.dissemination.transports.open_channels import MEMORY, open_channels
 from slackwater.dissemination.transports.websocket import WebSocketTransport
 
 if TYPE_CHECKING:
@@ -103,21 +107,36 @@ class Client:
 
     # Standing queries.
 
-    def subscribe(self, sql: str) -> Subscription:
-        """Want a standing query: `SUBSCRIBE SELECT …`, or the name of one that is registered."""
+    def subscribe(self, sql: str, *, delivery: Literal["unicast", "channel"] = "unicast") -> Subscription:
+        """Want a standing query: `SUBSCRIBE SELECT …`, or the name of one that is registered.
+
+        `delivery="channel"`: take changes from a channel that the server publishes to once for all subscribers, where
+        it has channels; `Subscription.delivery` says how they are delivered.
+        """
         if not self._sessions:
             raise _not_connected()
-        return self._lane(None).subscribe(sql)
+        if delivery not in (UNICAST, CHANNEL):
+            raise ValueError(f"delivery is {UNICAST!r} or {CHANNEL!r}, not {delivery!r}")
+        return self._lane(None).subscribe(sql, delivery)
 
     def _lane(self, host: str | None) -> LiveSession:
         """The session for the queries of one host: each host stands at its own position."""
         session = self._sessions.get(host)
         if session is None:
             session = self._sessions[host] = LiveSession(
-                self._addresses, self._carrier(), random.random, lane=host, elsewhere=self._elsewhere
+                self._addresses,
+                self._carrier(),
+                random.random,
+                lane=host,
+                elsewhere=self._elsewhere,
+                find_channels=self._find_channels,
             )
             session.moved = self._saw
         return session
+
+    def _find_channels(self, address: str) -> Channels:
+        """The channels of a server; the way to its bus is this client's own, where it has one."""
+        return open_channels(address if self._bus is None or address == MEMORY else self._bus.servers)
 
     def _saw(self, position: int) -> None:
         """Something as of this position of the node's log was delivered: the cache answers as of no earlier one."""
@@ -139,6 +158,7 @@ class Client:
             lane="node",
             elsewhere=self._elsewhere,
             make_state=CacheState,
+            find_channels=self._find_channels,
         )
 
         async def tables() -> TablesBody:

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from slackwater.client.answers import Answer, Explanation, Receipt, Standing
 from slackwater.client.cache.settings import Cache
@@ -113,6 +113,11 @@ class SyncSubscription:
         return self.shown.certain
 
     @property
+    def delivery(self) -> str:
+        """How its facts are delivered: `channel` or `unicast`."""
+        return self._loop.call(lambda: self._subscription.delivery)
+
+    @property
     def why(self) -> str:
         """Why not."""
         return self.shown.why
@@ -196,9 +201,10 @@ class SyncClient:
             self._loop.wait(self._client.close())
         self._loop.stop()
 
-    def subscribe(self, sql: str) -> SyncSubscription:
+    def subscribe(self, sql: str, *, delivery: Literal["unicast", "channel"] = "unicast") -> SyncSubscription:
         """Want a standing query."""
-        return SyncSubscription(self._loop, self._loop.call(lambda: self._client.subscribe(sql)))
+        wanted = self._loop.call(lambda: self._client.subscribe(sql, delivery=delivery))
+        return SyncSubscription(self._loop, wanted)
 
     @property
     def cache(self) -> "CacheService":

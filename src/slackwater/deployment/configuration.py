@@ -50,6 +50,8 @@ class ServerPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """A stream for the log, as nats://host:4222/name; of a server, not of a follower."""
     nats: str | None = None
     nats_name: str | None = None
+    channels: str | None = None
+    """A bus on which is published for many subscribers at once, as nats://host:4222/name."""
 
 
 class PipelinePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -12,7 +12,16 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from slackwater.core.errors import ProtocolError
-from slackwater.dissemination.messages import FromClient, FromNode, Message, WireRow
+from slackwater.dissemination.messages import (
+    UNICAST,
+    Count,
+    FromClient,
+    FromNode,
+    Message,
+    Published,
+    Subscribe,
+    WireRow,
+)
 
 MOST_FROM_CLIENT: Final = 1 << 20
 """Bytes of the longest message of a client: a long statement and a little more."""
@@ -45,7 +54,16 @@ def _decoders(kind: Any) -> dict[Encoding, _Decoder]:
 
 _FROM_CLIENT: Final = _decoders(FromClient)
 _FROM_NODE: Final = _decoders(FromNode)
+_PUBLISHED: Final = msgspec.msgpack.Decoder(Published)
 _ROWS: Final = _decoders(list[tuple[WireRow, WireRow]])
+
+
+class _UnicastSubscribe(Message, frozen=True, tag="subscribe"):
+    """`Subscribe` as every server reads it: an array has no field that may be left out but by a shorter class."""
+
+    ref: Count
+    sql: str
+    held: Count | None
 
 
 def encode(message: Message, encoding: Encoding = Encoding.MESSAGEPACK) -> bytes:
@@ -55,6 +73,8 @@ def encode(message: Message, encoding: Encoding = Encoding.MESSAGEPACK) -> bytes
     >>> encode(Ack(3, 17), Encoding.JSON)
     b'["ack",3,17,false]'
     """
+    if isinstance(message, Subscribe) and message.delivery == UNICAST:
+        message = _UnicastSubscribe(message.ref, message.sql, message.held)
     return _ENCODERS[encoding].encode(message)
 
 
@@ -80,6 +100,15 @@ def decode_from_node(data: bytes | str, encoding: Encoding = Encoding.MESSAGEPAC
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise ProtocolError(f"this is not a message that nodes send: {error}") from error
     return message
+
+
+def decode_published(data: bytes | str) -> Published:
+    """Read a message of a channel; those are MessagePack."""
+    _check_size(data, MOST_FROM_NODE)
+    try:
+        return _PUBLISHED.decode(_bytes(data))
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise ProtocolError(f"this is not a message of a channel: {error}") from error
 
 
 def encode_rows(rows: Sequence[tuple[WireRow, WireRow]], encoding: Encoding) -> tuple[msgspec.Raw, str]:

@@ -24,6 +24,8 @@ import msgspec
 
 VERSION = 2
 """Protocol version, raised when a message changes its meaning; `Open` carries the client's version."""
+UNICAST = "unicast"
+"""The delivery of a subscription that asks for no other (`dissemination.delivery`)."""
 
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 """A number that both encodings can carry, also from an untrusted client."""
@@ -52,18 +54,30 @@ class Subscribe(Message, frozen=True, tag="subscribe"):
     """Subscribes to a standing query, by its text or by an existing name; `ref` is the client's number for it.
 
     `held`: the position as of which the client still holds the rows, so that only what changed since needs sending;
-    None where it holds nothing.
+    None where it holds nothing. `delivery` names how facts reach the client; it is written only where it is not
+    unicast, so a server that does not know the field, or has no such delivery, delivers by unicast.
     """
 
     ref: Count
     sql: str
     held: Count | None = None
+    delivery: str = UNICAST
 
 
 class Unsubscribe(Message, frozen=True, tag="unsubscribe"):
     """Ends a subscription. Repeated, as `Subscribe` is, until a fact about `ref` has come: `Refused` in this case."""
 
     ref: Count
+
+
+class CatchUp(Message, frozen=True, tag="catch up"):
+    """Asks for the state of a query whose facts did not all arrive by a channel; repeated until the state has come.
+
+    `delivery`: how its facts are delivered from then on.
+    """
+
+    ref: Count
+    delivery: str
 
 
 class Ack(Message, frozen=True, tag="ack"):
@@ -209,6 +223,21 @@ class Resumed(Message, frozen=True, tag="resumed"):
     epoch: Count
 
 
+class Channel(Message, frozen=True, tag="channel"):
+    """The fact that a channel delivers a query, sent to clients that asked for it.
+
+    What the frame says of the query is its state as of `position`, after the first `sequence` messages of the channel
+    `name`, which is joined at `address`.
+    """
+
+    query: Count
+    epoch: Count
+    address: str
+    name: str
+    sequence: Count
+    position: Count
+
+
 class Reply(Message, frozen=True, tag="reply"):
     """The rows that were asked for under `ref`, right as of the frame that carries them; never sent again by itself.
 
@@ -232,7 +261,11 @@ class Unanswered(Message, frozen=True, tag="unanswered"):
     why: str
 
 
-Fact: TypeAlias = Subscribed | Refused | Value | Upsert | Delete | Snapshot | Suspended | Resumed | Reply | Unanswered
+Fact: TypeAlias = (
+    Subscribed | Refused | Value | Upsert | Delete | Snapshot | Suspended | Resumed | Channel | Reply | Unanswered
+)
+SharedFact: TypeAlias = Value | Upsert | Delete | Suspended | Resumed
+"""A fact that is the same for all subscribers of a query."""
 
 
 class Frame(Message, frozen=True, tag="frame"):
@@ -250,6 +283,19 @@ class Frame(Message, frozen=True, tag="frame"):
     doubt: str | None = None
 
 
+class Published(Message, frozen=True, tag="published"):
+    """A message of a query's channel: the facts of a step that ends at `position`; without facts it is a heartbeat.
+
+    `sequence` messages with facts were published before it. After it, the answer is right as of `position`.
+    """
+
+    query: Count
+    epoch: Count
+    sequence: Count
+    position: Count
+    facts: tuple[SharedFact, ...] = ()
+
+
 class Goodbye(Message, frozen=True, tag="goodbye"):
     """The session is over, and why. `again`: whether it makes sense to come back."""
 
@@ -257,5 +303,5 @@ class Goodbye(Message, frozen=True, tag="goodbye"):
     again: bool = True
 
 
-FromClient: TypeAlias = Open | Subscribe | Unsubscribe | Ack | Ask | Report | GiveUp
+FromClient: TypeAlias = Open | Subscribe | Unsubscribe | CatchUp | Ack | Ask | Report | GiveUp
 FromNode: TypeAlias = Welcome | Frame | Goodbye

@@ -19,6 +19,7 @@ from slackwater.core.durable_file import replace_file
 from slackwater.core.errors import LogError, SlackwaterError
 from slackwater.deployment.endpoint_file import STATE_FILE, Listening
 from slackwater.dissemination.transports.asgi import HeldProtocol
+from slackwater.dissemination.transports.open_channels import MEMORY
 from slackwater.log import open_log
 from slackwater.server.access import is_loopback
 from slackwater.server.bus import check_bus, on_bus
@@ -48,6 +49,8 @@ def serve(serving: Serving, announce: Callable[[Listening], None], make: Callabl
     check_host(serving.host, folder)
     if serving.bus is not None:
         check_bus(serving.bus, folder)
+    if serving.settings.channels is not None and serving.settings.channels != MEMORY:
+        check_bus(serving.settings.channels, folder)
     listener = _listener(serving.host, serving.port)
     try:
         if serving.settings.follow is not None:

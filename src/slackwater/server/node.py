@@ -26,12 +26,14 @@ from slackwater.core.hosts import HostKind, Placement
 from slackwater.core.query import StandingQuery
 from slackwater.core.types import Position
 from slackwater.deployment.endpoint_file import read_state
+from slackwater.dissemination.transports import TransportLimits
 from slackwater.hosting.snapshots import NodeSnapshot, SnapshotFolder
 from slackwater.hosting.step import Registration
 from slackwater.intake import MEMORY_FILE
 from slackwater.kinds.registry import kept_as, kind_of, query_of
 from slackwater.log import Entry, Registered, Unregistered, open_log
 from slackwater.log.address import on_a_bus, shown
+from slackwater.server.channel_host import ChannelHost, split_address
 from slackwater.server.group_commit import Change, Result, Target, WriteQueue
 from slackwater.server.lanes.base import Lane
 from slackwater.server.lanes.registry import LANES
@@ -87,8 +89,12 @@ class NodeSettings:
     labelling: LabellingRules = field(default_factory=LabellingRules)
     network: NetworkSettings | None = None
     """The aggregators over which sums are planned."""
+    channels: str | None = None
+    """Where facts are published for many subscribers at once: `nats://host:4222/name`, or `memory` in one process."""
 
     def __post_init__(self) -> None:
+        if self.channels is not None:
+            split_address(self.channels)
         if HostKind.SPARK in self.placement.kinds - self.hosts:
             raise SlackwaterError("queries are to be kept by Spark, but no Spark host was named")
         if HostKind.NETWORK in self.hosts and self.follow is not None:
@@ -153,6 +159,8 @@ class Node:
         self.identity = (settings.name, self.generation)
         self.router = Router(lambda: self.engine.registry, settings.placement)
         self.registrar = Registrar(self.engine, settings.limits, self.router)
+        limits = TransportLimits(message=settings.limits.unsent, unsent=settings.limits.unsent)
+        self.channels = None if settings.channels is None else ChannelHost(settings.channels, limits)
         self.lanes: dict[HostKind, Lane] = {}
         for make_lane in LANES:
             lane = make_lane(self)
@@ -306,6 +314,8 @@ class Node:
         for task in [*self._tasks, *self._appending]:
             task.cancel()
         await asyncio.gather(*self._tasks, *self._appending, return_exceptions=True)
+        if self.channels is not None:
+            await self.channels.close()
         if self.failure is None:
             try:
                 self._catch_up()

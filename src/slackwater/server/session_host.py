@@ -12,9 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from slackwater.dissemination.delivery.base import CloseChannel, OpenChannel, PublishMessage
 from slackwater.dissemination.encoding import Encoding, encode
 from slackwater.dissemination.messages import FromClient, FromNode, Goodbye
 from slackwater.dissemination.transports import MessageTooLarge
+from slackwater.server.channel_host import ChannelHost
 from slackwater.server.store import Token
 from slackwater.sessions.events import (
     Append,
@@ -67,9 +69,12 @@ class _Connection:
 class Sessions:
     """All connections of a node and the state behind them."""
 
-    def __init__(self, state: ServerState, append: Callable[[Append], None]) -> None:
+    def __init__(
+        self, state: ServerState, append: Callable[[Append], None], channels: ChannelHost | None = None
+    ) -> None:
         self.state = state
         self._append = append
+        self._channels = channels
         self._connections: dict[int, _Connection] = {}
         self._next = 0
         self.messages: Counter[str] = Counter()
@@ -88,6 +93,11 @@ class Sessions:
         """How many sessions listen to a query."""
         kept = self.state.subscriptions.queries.get(query)
         return 0 if kept is None else len(kept.sessions)
+
+    @property
+    def channel_members(self) -> int:
+        """How many subscriptions of sessions are delivered by channels."""
+        return sum(delivery.members for delivery in self.state.subscriptions.deliveries)
 
     def tokens(self) -> set[str]:
         """Tokens of the present connections."""
@@ -147,6 +157,9 @@ class Sessions:
                     self._end(number, why)
                 case Append():
                     self._append(instruction)
+                case OpenChannel() | PublishMessage() | CloseChannel():
+                    assert self._channels is not None
+                    self._channels.do(instruction)
 
     async def run(self, tick: Event) -> None:
         """Let time pass for the state, until cancelled."""

@@ -9,6 +9,7 @@ from enum import Enum, auto
 from typing import TypeAlias
 
 from slackwater.dissemination.messages import (
+    Channel,
     Delete,
     Fact,
     Refused,
@@ -28,6 +29,8 @@ class _Whole(Enum):
     """In the place of a key: a fact about the whole answer."""
 
     WHOLE = auto()
+    PLACE = auto()
+    """Which messages of a channel the state has taken in; goes wherever the state goes."""
 
 
 _Slots: TypeAlias = dict[WireRow | _Whole, Fact]
@@ -74,6 +77,8 @@ class Facts:
                 slots[_Whole.WHOLE] = fact
             case Upsert() | Delete():
                 slots[fact.key] = fact
+            case Channel():
+                slots[_Whole.PLACE] = fact
             case Snapshot():
                 slots.clear()
                 slots[_Whole.WHOLE] = fact

@@ -26,6 +26,7 @@ from slackwater.core.query import StandingQuery
 from slackwater.core.region import Region
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Position
+from slackwater.dissemination.delivery.base import ChannelAction
 from slackwater.dissemination.encoding import Encoding
 from slackwater.dissemination.messages import FromClient, FromNode
 from slackwater.hosting.registrations import Registrations
@@ -183,7 +184,7 @@ class Append:
     records: tuple[Registered | Unregistered, ...]
 
 
-Instruction: TypeAlias = Send | Close | Append
+Instruction: TypeAlias = Send | Close | Append | ChannelAction
 
 
 class Engine(Protocol):

@@ -21,8 +21,19 @@ from dataclasses import dataclass
 
 import msgspec
 
+from slackwater.dissemination.delivery.base import Delivery
 from slackwater.dissemination.encoding import Encoding
-from slackwater.dissemination.messages import Ask, Fact, Frame, Reply, Snapshot, Subscribe, Unanswered, WireRow
+from slackwater.dissemination.messages import (
+    UNICAST,
+    Ask,
+    Fact,
+    Frame,
+    Reply,
+    Snapshot,
+    Subscribe,
+    Unanswered,
+    WireRow,
+)
 from slackwater.sessions.conflation import Facts
 from slackwater.sessions.events import Principal
 from slackwater.sessions.limits import ServerLimits
@@ -45,6 +56,8 @@ class SessionSubscription:
     name: str | None = None
     number: int | None = None
     refused: bool = False
+    delivery: str = UNICAST
+    """How the client asks for its facts to be delivered."""
 
 
 class Session:
@@ -63,6 +76,8 @@ class Session:
         self.subscriptions: dict[int, SessionSubscription] = {}
         self.references: dict[int, set[int]] = {}
         """The references of each query that is subscribed to."""
+        self.deliveries: dict[int, Delivery[Session]] = {}
+        """How each of these queries is delivered."""
         self.sizes: dict[int, int] = {}
         """Bytes of the snapshot of each selection that is subscribed to, as it was then."""
         self.early: list[Subscribe] = []

@@ -9,15 +9,18 @@ Design
 """
 
 import heapq
+from collections.abc import Iterator
 from functools import partial
 
 import msgspec
 
 from slackwater.core.types import Position
+from slackwater.dissemination.delivery.base import ChannelPlace
 from slackwater.dissemination.messages import (
     VERSION,
     Ack,
     Ask,
+    CatchUp,
     Fact,
     GiveUp,
     Goodbye,
@@ -61,14 +64,16 @@ class ServerState:
     subscriptions_class: type[SubscriptionRegistry] = SubscriptionRegistry
     questions_class: type[Questions] = Questions
 
-    def __init__(self, node: str, generation: int, rules: SessionRules, engine: Engine) -> None:
+    def __init__(
+        self, node: str, generation: int, rules: SessionRules, engine: Engine, channels: ChannelPlace | None = None
+    ) -> None:
         self.node = node
         self.generation = generation
         self.rules = rules
         self.limits = engine.registrar.limits
         self.sessions: dict[int, Session] = {}
         self._timers = Timers()
-        self.subscriptions = self.subscriptions_class(rules, engine, self._timers)
+        self.subscriptions = self.subscriptions_class(rules, engine, self._timers, channels)
         self.subscriptions.send_away = self._end
         self.questions = self.questions_class(rules, engine, self.subscriptions)
         self._behind: list[tuple[int, int]] = []
@@ -84,7 +89,10 @@ class ServerState:
 
     def next_tick(self) -> int | None:
         """When a `Tick` is due; None where nothing waits for one."""
-        return self._timers.next
+        return min((due for due in (self._timers.next, *self._beats()) if due is not None), default=None)
+
+    def _beats(self) -> Iterator[int | None]:
+        return (delivery.due for delivery in self.subscriptions.deliveries)
 
     def handle(self, event: Event, now: int) -> list[Instruction]:
         """Take one event in."""
@@ -99,6 +107,9 @@ class ServerState:
             case Tick():
                 for _, call in self._timers.due(now):
                     call(now)
+                for delivery in self.subscriptions.deliveries:
+                    if delivery.due is not None and delivery.due <= now and not self.subscriptions.in_step:
+                        self._out += delivery.beat(self.position, now)
             case Connected():
                 self._connected(event, now)
             case Blocked():
@@ -132,6 +143,9 @@ class ServerState:
             desk.touched.clear()
             for session in touched:
                 self._flush(session, now, heartbeat=False)
+        if not desk.in_step:
+            for delivery in desk.deliveries:
+                self._out += delivery.seal(desk.position, now)
         if desk.append:
             self._out.append(Append(tuple(desk.append)))
             desk.append.clear()
@@ -140,7 +154,7 @@ class ServerState:
 
     def _flush(self, session: Session, now: int, *, heartbeat: bool) -> None:
         def whole(number: int) -> list[Fact]:
-            return list(self.subscriptions.whole(number, session.encoding))
+            return list(self.subscriptions.restated(session, number))
 
         frame = session.frame(self.position, now, whole, heartbeat=heartbeat)
         if frame is not None:
@@ -201,6 +215,8 @@ class ServerState:
                 self.questions.report(session, message)
             case GiveUp() as message if session.opened:
                 self.questions.give_up(session, message, now)
+            case CatchUp() as message if session.opened:
+                self.subscriptions.catch_up(session, message)
             case Unsubscribe() as message if session.opened:
                 session.early = [early for early in session.early if early.ref != message.ref]
                 self.subscriptions.unsubscribe(session, message.ref, now)

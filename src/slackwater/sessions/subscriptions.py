@@ -19,13 +19,17 @@ from dataclasses import replace
 from functools import partial
 
 from slackwater.core.errors import AnswerTooLarge, SlackwaterError
-from slackwater.core.query import AnswerShape
+from slackwater.core.query import AnswerShape, StandingQuery
+from slackwater.dissemination.delivery.base import ChannelPlace, Delivery, DeliveryContext
+from slackwater.dissemination.delivery.registry import make_deliveries
 from slackwater.dissemination.encoding import Encoding
 from slackwater.dissemination.messages import (
+    CatchUp,
     Delete,
     Fact,
     Refused,
     Resumed,
+    SharedFact,
     Snapshot,
     Subscribe,
     Suspended,
@@ -58,11 +62,15 @@ _MOST_ENDS = 65_536
 class SubscriptionRegistry:
     """The registrations of a node and the references of its sessions."""
 
-    def __init__(self, rules: SessionRules, engine: Engine, timers: Timers) -> None:
+    def __init__(
+        self, rules: SessionRules, engine: Engine, timers: Timers, channels: ChannelPlace | None = None
+    ) -> None:
         self.position = engine.position
         self.queries = QueryRegistry()
         self.touched: dict[int, Session] = {}
         """Sessions for which something is held since they were last looked at."""
+        self.deliveries = make_deliveries(DeliveryContext(self._say, rules.heartbeat, channels))
+        """How facts reach the sessions; the first is for those who ask for no other, or for one that is not here."""
         self.append: list[Registered | Unregistered] = []
         """Records to be appended to the log."""
         self._rules = rules
@@ -97,7 +105,9 @@ class SubscriptionRegistry:
         """Grant a subscription, let it wait for its registration, or refuse it. A repeated one changes nothing."""
         if message.ref in session.subscriptions:
             return
-        subscription = session.subscriptions[message.ref] = SessionSubscription(message.ref, message.held)
+        subscription = session.subscriptions[message.ref] = SessionSubscription(
+            message.ref, message.held, delivery=message.delivery
+        )
         most = self._limits.subscriptions_a_token
         if self._granted[session.principal.name] >= most:
             self._refuse(session, subscription, f"you have {most} subscriptions, as many as are allowed; end one first")
@@ -117,6 +127,16 @@ class SubscriptionRegistry:
         if subscription is not None:
             self._detach(session, subscription, now)
         self._say(session, Refused(ref, "it was ended as asked"))
+
+    def catch_up(self, session: Session, message: CatchUp) -> None:
+        """Say the state of a query of which a session did not get all facts, and deliver it as asked from now on."""
+        subscription = session.subscriptions.get(message.ref)
+        kept = None
+        if subscription is not None and subscription.number is not None:
+            kept = self.queries.get(subscription.number)
+        if kept is not None and kept.since is not None and not self.in_step:
+            self._deliver(session, kept, self._delivery(session, kept.query, message.delivery))
+            self._restate(session, kept)
 
     def leave(self, session: Session, now: int) -> None:
         """A session is over."""
@@ -154,6 +174,7 @@ class SubscriptionRegistry:
         self._arrived.pop(event.number, None)
         for session in kept.sessions.values():
             session.forget(kept.number)
+            session.deliveries.pop(kept.number).leave(kept.number, session)
             for ref in sorted(session.references.pop(kept.number)):
                 subscription = session.subscriptions[ref]
                 subscription.number, subscription.held = None, None
@@ -192,10 +213,7 @@ class SubscriptionRegistry:
             kept.suspended = None
             if kept.since is None:
                 continue  # all is said at the end of the step in which it is another one
-            for session in kept.sessions.values():
-                self._say(session, Resumed(number, kept.epoch))
-                for fact in self.whole(number, session.encoding):
-                    self._say(session, fact)
+            self._renew(kept, Resumed(number, kept.epoch))
 
     def tell(self, notifications: Notifications) -> None:
         """Hand what a step has said to the sessions that it concerns."""
@@ -229,8 +247,7 @@ class SubscriptionRegistry:
             if kept is not None and kept.since is not None and kept.warm:
                 kept.recent.forget(position)
                 kept.snapshots.clear()
-                for session in list(kept.sessions.values()):
-                    self._answer(session, kept, self.whole(number, session.encoding))
+                self._renew(kept)
 
     def settle(self, now: int) -> None:
         """A step was reported to its end: attach who waited, and tell who has a query that is another one now."""
@@ -314,6 +331,13 @@ class SubscriptionRegistry:
         made_now = snapshot(kept, rows, self._engine.schema(answer_table(kept.query)), encoding)
         kept.snapshots[encoding] = (self.position, made_now)
         yield made_now
+
+    def restated(self, session: Session, number: int) -> Iterator[Fact]:
+        """All there is to say about a query to a session of its own."""
+        yield from self.whole(number, session.encoding)
+        kept = self.queries.get(number)
+        assert kept is not None
+        yield from session.deliveries[number].place(number, kept.epoch, self.position, kept.suspended is not None)
 
     # The steps of it.
 
@@ -414,8 +438,32 @@ class SubscriptionRegistry:
         session.references.setdefault(number, set()).add(subscription.ref)
         kept.sessions[session.connection] = session
         kept.idle_since = None
+        if number not in session.deliveries:
+            # A session receives a query in one way: another reference to it changes nothing about that.
+            self._deliver(session, kept, self._delivery(session, kept.query, subscription.delivery))
         self._say(session, self.subscribed(subscription.ref, kept, was))
         self._answer(session, kept, facts)
+
+    def _delivery(self, session: Session, query: StandingQuery, name: str) -> Delivery[Session]:
+        """The delivery that is asked for, if this node has it and it carries the query to this session."""
+        asked = (one for one in self.deliveries if one.name == name and one.carries(query, session))
+        return next(asked, self.deliveries[0])
+
+    def _deliver(self, session: Session, kept: RegisteredQuery, delivery: Delivery[Session]) -> None:
+        present = session.deliveries.get(kept.number)
+        if present is delivery:
+            return
+        if present is not None:
+            present.leave(kept.number, session)
+        session.deliveries[kept.number] = delivery
+        delivery.join(kept.number, session)
+
+    def _restate(self, session: Session, kept: RegisteredQuery) -> None:
+        """Tell a session all of a query anew, in the place of what it was told."""
+        session.forget(kept.number)
+        for ref in sorted(session.references[kept.number]):
+            self._say(session, self.subscribed(ref, kept))
+        self._answer(session, kept, self.whole(kept.number, session.encoding))
 
     def _since(self, kept: RegisteredQuery, held: int | None) -> list[Fact] | None:
         """What changed since a position whose rows the client still holds; None where that cannot be told.
@@ -447,6 +495,7 @@ class SubscriptionRegistry:
         del session.references[number]
         session.sizes.pop(number, None)
         session.forget(number)
+        session.deliveries.pop(number).leave(number, session)
         kept = self.queries.get(number)
         if kept is not None:
             del kept.sessions[session.connection]
@@ -490,15 +539,30 @@ class SubscriptionRegistry:
             facts = (Suspended(kept.number, kept.epoch, kept.suspended),)
         for fact in facts:
             self._say(session, fact)
+        delivery, suspended = session.deliveries[kept.number], kept.suspended is not None
+        for fact in delivery.place(kept.number, kept.epoch, self.position, suspended):
+            self._say(session, fact)
 
-    def _say_all(self, kept: RegisteredQuery, fact: Fact) -> None:
+    def _renew(self, kept: RegisteredQuery, *first: Fact) -> None:
+        """Have all who listen take over the whole answer, after these facts."""
+
+        def state(session: Session) -> Iterator[Fact]:
+            yield from first
+            if kept.suspended is None:
+                yield from self.whole(kept.number, session.encoding)
+            else:
+                yield Suspended(kept.number, kept.epoch, kept.suspended)
+
+        for delivery in self.deliveries:
+            delivery.renew(kept.number, state)
+
+    def _say_all(self, kept: RegisteredQuery, fact: SharedFact) -> None:
         if kept.suspended is None:
             self._each(kept, fact)
 
-    def _each(self, kept: RegisteredQuery, fact: Fact) -> None:
-        for session in kept.sessions.values():
-            session.hold(fact)
-            self.touched[session.connection] = session
+    def _each(self, kept: RegisteredQuery, fact: SharedFact) -> None:
+        for delivery in self.deliveries:
+            delivery.publish(kept.number, fact)
 
 
 def _host(error: SlackwaterError) -> str | None:

@@ -14,6 +14,7 @@ from typing import Protocol, TypeAlias
 
 from slackwater.client.address import Address
 from slackwater.client.failures import Forbidden, Refused, Unauthorized, of_answer, of_sentence
+from slackwater.client.live.channel_reader import ChannelReader
 from slackwater.client.live.events import (
     AnswerChanged,
     Answered,
@@ -22,6 +23,8 @@ from slackwater.client.live.events import (
     Connect,
     Described,
     Event,
+    JoinChannel,
+    LeaveChannel,
     Lost,
     MessageReceived,
     Opened,
@@ -36,13 +39,16 @@ from slackwater.client.live.state import ClientState, Phase
 from slackwater.client.live.subscription import Subscription
 from slackwater.core.errors import ProtocolError, SlackwaterError
 from slackwater.dissemination.encoding import decode_from_node, encode
+from slackwater.dissemination.messages import UNICAST
 from slackwater.dissemination.transports.base import (
+    Channels,
     Closed,
     Connection,
     Denied,
     TransportError,
     TransportLimits,
 )
+from slackwater.dissemination.transports.open_channels import open_channels
 
 LIMITS = TransportLimits(message=64 << 20, hold_back=1 << 20, unsent=64 << 20, grace=1.0)
 """Messages are as large as the snapshot of a subscription; a client itself says little."""
@@ -85,6 +91,7 @@ class LiveSession:
         after: int = 0,
         heard: Callable[[Sequence[Told]], None] | None = None,
         make_state: Callable[..., ClientState] = ClientState,
+        find_channels: Callable[[str], Channels] = open_channels,
     ) -> None:
         self._lane = lane
         self._elsewhere = elsewhere
@@ -105,6 +112,7 @@ class LiveSession:
         self._connection: Connection | None = None
         self._carrier: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._channels = ChannelReader(find_channels, self._handle)
         self._timer: asyncio.TimerHandle | None = None
         # Held weakly: a program that lets go of a subscription does not want it any more.
         self._subscriptions: weakref.WeakValueDictionary[int, Subscription] = weakref.WeakValueDictionary()
@@ -113,11 +121,11 @@ class LiveSession:
 
     # For programs.
 
-    def subscribe(self, sql: str) -> Subscription:
-        """Want a standing query."""
+    def subscribe(self, sql: str, delivery: str = UNICAST) -> Subscription:
+        """Want a standing query, its facts delivered in this way if the server has it."""
         if self._closed:
             raise SlackwaterError("the client is closed: subscribe inside `async with slackwater.connect(…)`")
-        subscription = Subscription(self, next(self._refs), sql)
+        subscription = Subscription(self, next(self._refs), sql, delivery)
         self._take(subscription)
         return subscription
 
@@ -137,7 +145,7 @@ class LiveSession:
         weakref.finalize(subscription, self._let_go, ref).atexit = False
         if self._state.phase is Phase.IDLE and self._failure is None:
             self._handle(ClockTick())
-        self._handle(Wanted(ref, sql))
+        self._handle(Wanted(ref, sql, subscription._wanted_delivery))
         if self._failure is not None:
             subscription._end(self._failure)
         elif self._state.phase is Phase.REFUSED:
@@ -183,6 +191,7 @@ class LiveSession:
         if self._timer is not None:
             self._timer.cancel()
         self._stop_carrying()
+        await self._channels.close()
         if self._tasks:
             await asyncio.wait(self._tasks)
 
@@ -200,6 +209,8 @@ class LiveSession:
                             self._connection.send(encode(message))
                     case Connect(after, _):
                         self._carry(after)
+                    case JoinChannel() | LeaveChannel():
+                        self._channels.do(instruction)
                     case AnswerChanged(ref) | Described(ref) | SubscriptionEnded(ref) | Certainty(ref):
                         self._tell(ref, instruction)
                         told.append(instruction)

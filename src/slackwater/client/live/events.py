@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from slackwater.core.region import Region
-from slackwater.dissemination.messages import FromClient, FromNode, WireRow
+from slackwater.dissemination.messages import UNICAST, FromClient, FromNode, Published, WireRow
 
 # What happens.
 
@@ -44,6 +44,7 @@ class Wanted:
 
     ref: int
     sql: str
+    delivery: str = UNICAST
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,42 @@ class Withdrawn:
     ref: int
 
 
-Event: TypeAlias = Opened | MessageReceived | Lost | ClockTick | Wanted | Unwanted | Questioned | Withdrawn
+@dataclass(frozen=True, slots=True)
+class ChannelHeard:
+    """A message of a channel came, whole and in order."""
+
+    name: str
+    message: Published
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelMissed:
+    """Some messages of a channel did not come."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelLost:
+    """A channel could not be joined, or is joined no longer."""
+
+    name: str
+    why: str
+
+
+Event: TypeAlias = (
+    Opened
+    | MessageReceived
+    | Lost
+    | ClockTick
+    | Wanted
+    | Unwanted
+    | Questioned
+    | Withdrawn
+    | ChannelHeard
+    | ChannelMissed
+    | ChannelLost
+)
 
 
 # What is to be done about it.
@@ -92,8 +128,27 @@ class Connect:
 
 
 @dataclass(frozen=True, slots=True)
+class JoinChannel:
+    """Join a channel after this many microseconds; a membership of the same name that there still is ends."""
+
+    name: str
+    address: str
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveChannel:
+    """Leave a channel."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Described:
-    """A subscription was granted (or is now under another plan): its columns, or none where it is one number."""
+    """A subscription was granted (or is now under another plan): its columns, or none where it is one number.
+
+    `shared`: its facts come by a channel.
+    """
 
     ref: int
     columns: tuple[str, ...]
@@ -102,6 +157,7 @@ class Described:
     within: float
     fidelity: float
     epoch: int
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +217,16 @@ class Unanswerable:
 
 
 Instruction: TypeAlias = (
-    SendMessage | Connect | Described | AnswerChanged | Certainty | SubscriptionEnded | Answered | Unanswerable
+    SendMessage
+    | Connect
+    | JoinChannel
+    | LeaveChannel
+    | Described
+    | AnswerChanged
+    | Certainty
+    | SubscriptionEnded
+    | Answered
+    | Unanswerable
 )
 
 

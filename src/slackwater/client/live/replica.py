@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 
 from slackwater.client.live.events import AnswerChanged, Shown
-from slackwater.dissemination.messages import Delete, Subscribed, Upsert, Value, WireRow
+from slackwater.dissemination.delivery.member import ChannelMember
+from slackwater.dissemination.messages import UNICAST, Delete, Subscribed, Upsert, Value, WireRow
 
 _NOTHING = object()
 
@@ -11,13 +12,18 @@ _NOTHING = object()
 class Held:
     """What is known of a subscription.
 
-    While it is `live`, the session keeps it right: its position and lease are those of the session. Otherwise
-    `as_of` and `until` say as of when it was right last, and until when that could be relied on.
+    While it is `live`, the session keeps it right: its position and lease are those of the session. Otherwise `as_of`
+    and `until` say as of when it was right last, and until when that could be relied on. The `member` of a channel,
+    where a channel delivers it, moves them on.
     """
 
     def __init__(self, ref: int, sql: str) -> None:
         self.ref = ref
         self.sql = sql
+        self.delivery = UNICAST
+        """How its facts are asked for."""
+        self.member: ChannelMember | None = None
+        """Its place in the channel that delivers it; None where the session does."""
         self.query: int | None = None
         self.epoch: int | None = None
         self.description: Subscribed | None = None
@@ -35,6 +41,7 @@ class Held:
         self.asked: int | None = None
         """When it was last asked for in this session; None where it need not be asked for."""
         self.told_certain = False
+        self.told_shared = False
         self._value_before: object = _NOTHING
         self._rows_before: dict[WireRow, WireRow | None] = {}
         self._first = False
@@ -47,8 +54,23 @@ class Held:
             if self._first:
                 self.value, self.rows = None, {} if fact.columns else None
             self.query, self.epoch, self.description = fact.query, fact.epoch, fact
-        self.live, self.suspended, self.promised, self.asked = True, None, None, None
+        self.live = self.member is None
+        self.suspended, self.promised, self.asked = None, None, None
         return news
+
+    @property
+    def follows(self) -> bool:
+        """Whether facts about it are applied."""
+        return self.live or (self.member is not None and self.suspended is None)
+
+    def deliver(self, member: ChannelMember | None) -> None:
+        """It is kept right by a member of a channel from now on, or by the session once it is described."""
+        self.member = member
+        self.live = False
+
+    def resume(self) -> None:
+        """The guarantee holds again."""
+        self.live, self.suspended = self.member is None, None
 
     def under(self, epoch: int) -> bool:
         """Whether it is under this plan."""
@@ -64,7 +86,7 @@ class Held:
     def lose(self, as_of: int | None, until: int) -> None:
         """The session is over, and with it all that was said in it of what is to come."""
         self.freeze(as_of, until)
-        self.promised = self.listed = None
+        self.promised = self.listed = self.member = None
 
     def apply_value(self, fact: Value) -> None:
         """The aggregate stands here."""

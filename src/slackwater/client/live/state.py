@@ -16,6 +16,9 @@ from enum import Enum, auto
 from slackwater.client.live.apply_frame import apply
 from slackwater.client.live.events import (
     Certainty,
+    ChannelHeard,
+    ChannelLost,
+    ChannelMissed,
     ClockTick,
     Connect,
     Event,
@@ -31,6 +34,7 @@ from slackwater.client.live.events import (
     Wanted,
     Withdrawn,
 )
+from slackwater.client.live.memberships import Memberships
 from slackwater.client.live.replica import Held
 from slackwater.core.backoff import Backoff
 from slackwater.core.errors import ProtocolError
@@ -100,6 +104,8 @@ class ClientState:
         self.until = 0
         """The end of the lease, on this client's clock."""
         self.touched: set[int] = set()
+        self.channels = Memberships(patience.retry)
+        """The channels that deliver subscriptions in this session."""
         self._jitter = jitter
         self._patience = patience
         self._after = after
@@ -129,8 +135,11 @@ class ClientState:
                 self._tick(now, out)
             case Wanted():
                 self.held[event.ref] = self.held_class(event.ref, event.sql)
+                self.held[event.ref].delivery = event.delivery
                 if self.phase is Phase.OPEN:
                     self._subscribe(self.held[event.ref], now, out)
+            case ChannelHeard() | ChannelMissed() | ChannelLost():
+                self.channels.handle(event, self, now, out)
             case Unwanted():
                 self._unwanted(event.ref, now, out)
             case Opened() if self.phase is Phase.CONNECTING:
@@ -172,6 +181,7 @@ class ClientState:
                 due += (self._next_ack, self._last_received + 2 * self._lease)
                 due += (said + self._patience.retry for said in self.dropping.values())
                 due += ((self.held[ref].asked or 0) + self._patience.retry for ref in self.unanswered)
+                due += self.channels.due()
             case Phase.CONNECTING | Phase.REFUSED:
                 pass
         return min(due, default=None)
@@ -202,6 +212,7 @@ class ClientState:
         for ref in sorted(self.unanswered):
             if now >= (self.held[ref].asked or 0) + self._patience.retry:
                 self._subscribe(self.held[ref], now, out)
+        self.channels.repeat(self, now, out)
         for ref, said in self.dropping.items():
             if now >= said + self._patience.retry:
                 self.drop(ref, now, out)
@@ -209,6 +220,7 @@ class ClientState:
     def _lost(self, why: str, out: list[Instruction], *, again: bool = True) -> None:
         """The session, if there was one, is over."""
         self._why = why
+        self.channels.close(out)
         for held in self.held.values():
             held.lose(self.as_of, self.until)
             if held.told_certain:
@@ -248,7 +260,7 @@ class ClientState:
             return
         self._generations[welcome.node] = welcome.generation
         self.phase, self.node, self.session, self._lease = Phase.OPEN, welcome.node, welcome.session, welcome.lease
-        self.applied, self._missed = 0, None
+        self.applied, self._missed, self.channels.lease = 0, None, welcome.lease
         self._last_received, self._next_ack = now, now + welcome.lease // 3
         for held in self.held.values():
             if held.ended is None:
@@ -279,6 +291,7 @@ class ClientState:
         self.as_of = frame.as_of
         self.until = max(self.until, self.lease_end(frame, now))
         self._attempts = 0
+        self.channels.vouch(self.as_of, self.until, self)
 
     def of_this_session(self, frame: Frame) -> bool:
         """Whether a frame belongs here: it may have been under way when another session began."""
@@ -297,12 +310,15 @@ class ClientState:
     def _subscribe(self, held: Held, now: int, out: list[Instruction]) -> None:
         held.asked = now
         self.unanswered.add(held.ref)
-        out.append(SendMessage(Subscribe(held.ref, held.sql, held.as_of if held.rows is not None else None)))
+        out.append(
+            SendMessage(Subscribe(held.ref, held.sql, held.as_of if held.rows is not None else None, held.delivery))
+        )
 
     def _unwanted(self, ref: int, now: int, out: list[Instruction]) -> None:
         held = self.held.pop(ref, None)
         if held is None:
             return
+        self.channels.dismiss(held, out)
         listed = self.by_query.get(held.listed, set()) if held.listed is not None else set()
         for known in (self.unanswered, self._frozen, self.touched, listed):
             known.discard(ref)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Protocol, Self
 from slackwater.client.columns import Columns, DataFrame, Record
 from slackwater.client.live.events import AnswerChanged, Described, Shown
 from slackwater.core.errors import SlackwaterError
-from slackwater.dissemination.messages import WireRow
+from slackwater.dissemination.delivery.channel import CHANNEL
+from slackwater.dissemination.messages import UNICAST, WireRow
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,10 +53,12 @@ class Change:
 class Subscription:
     """A standing query. Iterate over it for changes; look at it for what is known now."""
 
-    def __init__(self, desk: SubscriptionService, ref: int, sql: str) -> None:
+    def __init__(self, desk: SubscriptionService, ref: int, sql: str, delivery: str = UNICAST) -> None:
         self._desk = desk
         self._ref = ref
         self._sql = sql
+        self._wanted_delivery = delivery
+        self._delivery = UNICAST
         self._columns: Columns | None = None
         self._key: Columns | None = None
         self._pending: AnswerChanged | None = None
@@ -118,6 +121,11 @@ class Subscription:
     def why(self) -> str:
         """Why not, in a sentence; empty while `certain`."""
         return self.shown.why
+
+    @property
+    def delivery(self) -> str:
+        """How its facts are delivered: `channel` where that was asked for and the server has channels, or `unicast`."""
+        return self._delivery
 
     @property
     def columns(self) -> Columns | None:
@@ -200,6 +208,7 @@ class Subscription:
         self._desk, self._ref = desk, ref
 
     def _described(self, described: Described) -> None:
+        self._delivery = CHANNEL if described.shared else UNICAST
         if described.columns:
             columns = Columns(described.columns, described.types)
             kinds = dict(zip(columns.names, columns.types, strict=True))

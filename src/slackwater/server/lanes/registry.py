@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 
 def local_lane(node: "Node") -> Lane:
     """Every node keeps queries itself."""
-    state = ServerState(*node.identity, node.settings.rules, EngineView(node.engine, node.registrar))
-    return LocalLane(node.engine, Sessions(state, node.append))
+    channels = node.channels
+    place = None if channels is None else channels.place
+    state = ServerState(*node.identity, node.settings.rules, EngineView(node.engine, node.registrar), place)
+    return LocalLane(node.engine, Sessions(state, node.append, channels))
 
 
 def spark_lane(node: "Node") -> Lane | None:
@@ -30,7 +32,7 @@ def spark_lane(node: "Node") -> Lane | None:
         return None
     rules = replace(node.settings.rules, host=HostKind.SPARK)
     reached = lambda: node.engine.position  # noqa: E731
-    return SparkLane(folder, *node.identity, rules, node.registrar, node.append, reached)
+    return SparkLane(folder, *node.identity, rules, node.registrar, node.append, reached, node.channels)
 
 
 def network_lane(node: "Node") -> Lane | None:

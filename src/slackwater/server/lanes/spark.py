@@ -16,6 +16,7 @@ from slackwater.core.errors import PositionGone, SlackwaterError
 from slackwater.core.hosts import HostKind
 from slackwater.hosting.publication_log import PublicationReader
 from slackwater.processing.base import Notifications
+from slackwater.server.channel_host import ChannelHost
 from slackwater.server.lanes.base import Lane
 from slackwater.server.lanes.views import ReplicaView
 from slackwater.server.session_host import Sessions
@@ -50,6 +51,7 @@ class SparkLane(Lane):
         registrar: Registrar,
         append: Callable[[Append], None],
         reached: Callable[[], int],
+        channels: ChannelHost | None = None,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
@@ -61,7 +63,8 @@ class SparkLane(Lane):
         self._notified: Counter[int] = Counter()
         """Notifications of each query since this process began."""
         self.engine = ReplicaView(self._reader.replica, registrar)
-        super().__init__(Sessions(self._state(), append))
+        self._channels = channels
+        super().__init__(Sessions(self._state(), append, channels))
         self.away: str | None = None
         """Why the log itself cannot be read."""
         self._trouble: str | None = None
@@ -70,7 +73,8 @@ class SparkLane(Lane):
         """When the log was seen to reach where; those that the host has not come to."""
 
     def _state(self) -> ServerState:
-        return ServerState(*self._who, self._rules, self.engine)
+        place = None if self._channels is None else self._channels.place
+        return ServerState(*self._who, self._rules, self.engine, place)
 
     def start(self) -> None:
         """Give the sessions the present registrations."""

@@ -267,6 +267,8 @@ class Metrics(msgspec.Struct, frozen=True):
     messages_sent_a_second: float
     bytes_sent: Whole
     connections_held_back: Whole
+    channel_published: Whole
+    channel_members: Whole
     notifications: Whole
     log_appends: Whole
     log_changes: Whole

@@ -54,6 +54,8 @@ async def metrics(call: Call) -> Response:
             messages_sent_a_second=round(node.rates.rate("sent"), 3),
             bytes_sent=sessions.sent_bytes,
             connections_held_back=sessions.held_back,
+            channel_published=0 if node.channels is None else node.channels.published,
+            channel_members=sum(lane.sessions.channel_members for lane in node.lanes.values()),
             notifications=engine.notifications,
             log_appends=node.appends,
             log_changes=node.changes,
