@@ -13,8 +13,14 @@ from hypothesis import strategies as st
 from slackwater.core import ProtocolError
 from slackwater.dissemination import encoding as coding
 from slackwater.dissemination import messages
-from slackwater.dissemination.encoding import Encoding, decode_from_client, decode_from_node, encode
-from slackwater.dissemination.messages import Fact, Frame, FromClient, FromNode, Message, Snapshot
+from slackwater.dissemination.encoding import (
+    Encoding,
+    decode_from_client,
+    decode_from_node,
+    decode_published,
+    encode,
+)
+from slackwater.dissemination.messages import Fact, Frame, FromClient, FromNode, Message, Published, Snapshot, Subscribe
 
 TEXT = st.text(max_size=20)
 NUMBER = st.floats(allow_nan=False, allow_infinity=False)
@@ -57,13 +63,13 @@ def messages_of(union: Any) -> list[type[Message]]:
     return list(get_args(union))
 
 
-def test_every_message_is_one_of_a_client_of_a_node_or_a_fact() -> None:
+def test_every_message_is_one_of_a_client_of_a_node_of_a_channel_or_a_fact() -> None:
     written = {
         one
         for one in vars(messages).values()
         if isinstance(one, type) and issubclass(one, Message) and one is not Message
     }
-    assert written == {*messages_of(FromClient), *messages_of(FromNode), *messages_of(Fact)}
+    assert written == {*messages_of(FromClient), *messages_of(FromNode), *messages_of(Fact), Published}
 
 
 @pytest.mark.parametrize("how", Encoding)
@@ -92,6 +98,19 @@ def test_every_fact_is_read_as_it_was_said(data: st.DataObject, kind: type[Messa
     facts = tuple(data.draw(st.lists(values(kind, how), min_size=1, max_size=3)))
     frame = Frame("s", 0, 1, 2, 3, facts)
     assert decode_from_node(encode(frame, how), how) == frame
+
+
+@settings(max_examples=50)
+@given(data=st.data())
+def test_a_message_of_a_channel_is_read_as_it_was_published(data: st.DataObject) -> None:
+    message = data.draw(values(Published, Encoding.MESSAGEPACK))
+    assert decode_published(encode(message)) == message
+
+
+def test_what_asks_for_unicast_is_written_as_before_there_was_anything_else() -> None:
+    assert encode(Subscribe(1, "q", 7), Encoding.JSON) == b'["subscribe",1,"q",7]'
+    assert encode(Subscribe(1, "q", None, "channel"), Encoding.JSON) == b'["subscribe",1,"q",null,"channel"]'
+    assert decode_from_client('["subscribe",1,"q",7]', Encoding.JSON) == Subscribe(1, "q", 7)
 
 
 @given(st.lists(st.tuples(ROW, ROW), max_size=5), st.sampled_from(Encoding))

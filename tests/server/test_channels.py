@@ -11,8 +11,8 @@ import slackwater
 from slackwater.client import Client
 from slackwater.client.live.events import ChannelMissed
 from slackwater.client.live.subscription import Subscription
-from slackwater.deployment.process import ServerProcess
 from tests.support.nats_server import NatsServer
+from tests.support.server_process import ServerProcess
 
 TABLE = "CREATE TABLE quotes (id BIGINT PRIMARY KEY, price DOUBLE, at TIMESTAMP)"
 SUM = "SUBSCRIBE SELECT SUM(price) FROM quotes WITHIN 2"

@@ -40,13 +40,15 @@ from slackwater.sessions.events import (
     Send,
 )
 from slackwater.sessions.events import Tick as ServerTick
+from slackwater.sessions.limits import ServerLimits
 from slackwater.sessions.rules import SessionRules
 from slackwater.sessions.state import ServerState
 from tests.support.state_bench import Bench
 
 SUM = "SUBSCRIBE SELECT SUM(price) FROM items WITHIN 2"
 ROWS = "SUBSCRIBE SELECT id, price FROM items"
-RULES = SessionRules(grace=2_000_000, most_held=12, most_recent=6)
+RULES = SessionRules(grace=2_000_000)
+LIMITS = ServerLimits(held_facts=12, recent_keys=6)
 CHANNEL = "channel"
 
 
@@ -164,7 +166,7 @@ class DeliveryWorld:
     def __init__(self, seed: int, rules: SessionRules = RULES) -> None:
         self.random = Random(seed)
         self.rules = rules
-        self.bench = Bench(rules)
+        self.bench = Bench(LIMITS)
         self.open: set[str] = set()
         self.published = self.steps = 0
         self.connections = 0
