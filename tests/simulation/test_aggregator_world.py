@@ -15,7 +15,7 @@ IN_EVERY_WORLD = {
     "QueriesSuspended",
     "aggregator cut off",
     "aggregator killed",
-    "ended",
+    "subscriptionended",
     "frame",
     "heartbeat",
     "link ordered",

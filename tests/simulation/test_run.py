@@ -46,7 +46,7 @@ IN_MOST_WORLDS = {
 }
 IN_SOME_WORLDS = {
     "connection refused",
-    "ended",
+    "subscriptionended",
     "link broken",
     "message of an earlier connection",
     "node behind the client",
