@@ -83,7 +83,7 @@ class OldLabels(Questions):
     """Rows are left out under the labels with which the session began."""
 
     def remainder(self, session: Session, ask: Ask, region: Region) -> tuple[Region, int | None]:
-        kept = None if ask.label is None else self._desk.queries.get(ask.label)
+        kept = None if ask.label is None else self._subscriptions.queries.get(ask.label)
         first = getattr(session, "first_labels", None)
         cache = None if kept is None else as_cache(kept.query)
         if kept is not None and cache is not None and first is None and kept.epoch and not cache.pushed.empty:

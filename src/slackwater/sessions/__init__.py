@@ -1,1 +1,1 @@
-"""Sessions without their sockets: events in, instructions out; no clock, no randomness, no I/O."""
+"""Sessions: the protocol state of all clients of a node, pure; events in, instructions out, no clock, no I/O."""

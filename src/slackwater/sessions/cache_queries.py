@@ -1,10 +1,10 @@
-"""Questions of clients that keep a cache: answered as of the frame that carries the answer, and remembered.
+"""Cache queries: pulls of clients that keep a cache, answered as of a frame, and recorded for planning.
 
 Contract
     1. An answer is right as of the position of its frame, and with that frame everything pushed up to this position has
-       been told: the client can put the two together.
-    2. Rows that the asker's own label pushes are left out, if the label is in force for this session; the answer says
-       under which plan. Where that cannot be worked out all rows are sent.
+       been sent: the client can put the two together.
+    2. Rows that the asker's own label pushes are left out, if the label is in force for this session; the answer
+       carries the epoch of that plan. Where that cannot be worked out all rows are sent.
     3. A question is answered once for each time that it is asked. It waits while the connection takes no more, and
        until the node has come to the position it names.
     4. What is asked, here or at home (`Report`), is remembered for planning, so much of it as there is room for. No
@@ -49,7 +49,7 @@ MOST_COUNTED = 1_000_000
 
 @dataclass(slots=True)
 class CacheDemand:
-    """What one cache was asked lately: regions, and how often; and how much of it came since labels were made."""
+    """Recent demand of one cache: queried regions with counts, and the share since the last labelling."""
 
     recent: deque[tuple[Region, int]] = field(default_factory=deque)
     sizes: deque[int] = field(default_factory=deque)
@@ -64,34 +64,34 @@ class CacheDemand:
 
 
 class Questions:
-    """The questions of a node's sessions, beside its subscriptions."""
+    """Cache queries of a node's sessions, beside its subscriptions."""
 
-    def __init__(self, rules: SessionRules, engine: Engine, desk: SubscriptionRegistry) -> None:
+    def __init__(self, rules: SessionRules, engine: Engine, subscriptions: SubscriptionRegistry) -> None:
         self._rules = rules
         self._engine = engine
-        self._desk = desk
+        self._subscriptions = subscriptions
         self.asked: dict[int, CacheDemand] = {}
         """By the number of the cache's registration."""
         self._given_up: dict[int, tuple[int, int]] = {}
-        """Of which plan of a cache it was last said that it does not fit, and when: the log is told once."""
+        """Epoch and time of each cache's last relabelling after `GiveUp`, so that it is appended once."""
         self._early: dict[int, Session] = {}
-        """Sessions with questions for which this node has to come further first."""
+        """Sessions with queries for a later position than this node's."""
 
-    # What clients say.
+    # Messages of clients.
 
     def ask(self, session: Session, message: Ask) -> None:
-        """Answer with one of the next frames; what there is no room for is asked again by whoever wants it."""
+        """Answer with one of the next frames; without room the query is dropped, and the client repeats it."""
         if session.wait(message):
-            self._desk.touched[session.connection] = session
-            if message.after > self._desk.position:
+            self._subscriptions.touched[session.connection] = session
+            if message.after > self._subscriptions.position:
                 self._early[session.connection] = session
 
     def reached(self) -> None:
-        """The node has come further: look at the questions that wait for that."""
+        """Release queries whose position the node has reached."""
         for connection, session in list(self._early.items()):
-            early = sum(ask.after > self._desk.position for ask in session.questions.values())
+            early = sum(ask.after > self._subscriptions.position for ask in session.questions.values())
             if early < len(session.questions):
-                self._desk.touched[connection] = session
+                self._subscriptions.touched[connection] = session
             if not early:
                 del self._early[connection]
 
@@ -101,7 +101,7 @@ class Questions:
         session.questions.clear()
 
     def report(self, session: Session, message: Report) -> None:
-        """Remember what was answered elsewhere."""
+        """Record queries that clients answered themselves."""
         looked_at = message.counted[:MOST_REPORTED]
         for counted in looked_at:
             kept = self._cache(session, counted.table)
@@ -111,8 +111,8 @@ class Questions:
                 self._note(kept, region, times).home += times
 
     def give_up(self, session: Session, message: GiveUp, now: int) -> None:
-        """Push no more than the client has room for, once the log says so."""
-        kept = self._desk.queries.get(message.query)
+        """Append a relabelling that pushes no more than the client has room for."""
+        kept = self._subscriptions.queries.get(message.query)
         if kept is None or message.query not in session.references or kept.epoch != message.epoch:
             return
         region = self._region(kept.query.table, message.kept)
@@ -130,18 +130,18 @@ class Questions:
         except AlgebraError:
             region = NOTHING
         self._given_up[kept.number] = (kept.epoch, now)
-        self._desk.append.append(relabelled(kept, region if is_pushable(region) else NOTHING))
+        self._subscriptions.append.append(relabelled(kept, region if is_pushable(region) else NOTHING))
 
     # Answers.
 
     def answering(self, session: Session) -> Callable[[Ask], Fact]:
-        """What answers the questions of a session."""
+        """Answer function for the queries of a session."""
 
         def answer(ask: Ask) -> Fact:
             try:
                 return self._answer(session, ask)
             except Exception:
-                # Questions are answered between the steps of the log: one of them must not end who follows it.
+                # Queries are answered between the steps of the log: a failing one must not end the follower.
                 _report.exception("question %d of session %s could not be answered", ask.ref, session.identity)
                 return Unanswered(ask.ref, "this node could not work out the answer; ask in another way")
 
@@ -177,7 +177,7 @@ class Questions:
 
     def remainder(self, session: Session, ask: Ask, region: Region) -> tuple[Region, int | None]:
         """The part of a region that the asker's label does not push, and its epoch; all of it where in doubt."""
-        kept = None if ask.label is None else self._desk.queries.get(ask.label)
+        kept = None if ask.label is None else self._subscriptions.queries.get(ask.label)
         if kept is None or kept.since is None or kept.suspended is not None or kept.number not in session.references:
             return region, None
         cache = as_cache(kept.query)
@@ -191,24 +191,24 @@ class Questions:
     # What is remembered.
 
     def forget(self, kept: RegisteredQuery) -> None:
-        """Remember no more of what a cache was asked so far."""
+        """Forget the recorded demand of a cache."""
         self.asked.pop(kept.number, None)
 
     def caches(self) -> list[tuple[RegisteredQuery, CacheQuery]]:
         """The caches that clients keep, and what is pushed to them."""
-        found = ((kept, as_cache(kept.query)) for kept in self._desk.queries)
+        found = ((kept, as_cache(kept.query)) for kept in self._subscriptions.queries)
         return [(kept, cache) for kept, cache in found if cache is not None]
 
     def _cache(self, session: Session, table: str) -> RegisteredQuery | None:
         """The cache that a session keeps of a table."""
         for number in session.references:
-            kept = self._desk.queries.get(number)
+            kept = self._subscriptions.queries.get(number)
             if kept is not None and kept.query.table == table and as_cache(kept.query) is not None:
                 return kept
         return None
 
     def _region(self, table: str, plain: WireRegion, among: int = 1) -> Region | None:
-        """A region as a stranger wrote it, one of so many in a message; None where it is none of this table."""
+        """Decode an untrusted region, one of `among` in a message; None where it is invalid for this table."""
         try:
             region = requested_region(plain, among)
             check_region(region, self._engine.schema(table))
@@ -217,10 +217,10 @@ class Questions:
             return None
 
     def _note(self, kept: RegisteredQuery, region: Region, times: int) -> CacheDemand:
-        """Remember a question, if it is not too long; returns all that is remembered of its cache."""
+        """Record a query, if it is not too long; returns the demand of its cache."""
         asked = self.asked.get(kept.number)
         if asked is None:
-            alive = {one.number for one in self._desk.queries}
+            alive = {one.number for one in self._subscriptions.queries}
             self.asked = {number: known for number, known in self.asked.items() if number in alive}
             self._given_up = {number: last for number, last in self._given_up.items() if number in alive}
             asked = self.asked[kept.number] = CacheDemand()
@@ -243,7 +243,7 @@ def _comparable(a: Region, b: Region) -> bool:
 
 
 def relabelled(kept: RegisteredQuery, region: Region, columns: tuple[str, ...] | None = None) -> Registered:
-    """The record that gives a cache other labels under the next epoch."""
+    """Registration record of a cache's new labels under the next epoch."""
     cache = as_cache(kept.query)
     assert cache is not None
     query = replace(cache, columns=columns or cache.columns, region=region)

@@ -1,7 +1,7 @@
-"""The last fact of each kind: how much can be held back for a slow or distant client without becoming a backlog.
+"""Conflation: the last fact of each kind, so that a slow client's backlog never exceeds the state.
 
-Facts are states. Of a value only the last counts, of a row only the last of its key, and a snapshot does away with all
-that was said of its query before. What is left therefore never exceeds what there is to know.
+Facts are states. Of a value only the last counts, of a row only the last of its key, and a snapshot replaces all
+earlier facts of its query. So the backlog never exceeds the state.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ from slackwater.dissemination.messages import (
 
 
 class _Whole(Enum):
-    """In the place of a key: a fact about the whole answer."""
+    """Key of a fact about the whole answer."""
 
     WHOLE = auto()
     PLACE = auto()
@@ -46,7 +46,7 @@ class Facts:
         self._standing: dict[int, Suspended | Resumed] = {}
         self._queries: dict[int, _Slots] = {}
         self.count = 0
-        """How many facts there are about answers; the others are few and counted where references are granted."""
+        """Number of facts about answers; the others are few and limited where references are granted."""
 
     def __bool__(self) -> bool:
         return bool(self._references or self._standing or self._queries)
@@ -59,7 +59,7 @@ class Facts:
             yield from slots.values()
 
     def put(self, fact: Fact) -> None:
-        """Take a fact in."""
+        """Add a fact; it replaces an earlier one of its kind."""
         if isinstance(fact, Subscribed | Refused):
             self._references[fact.ref] = fact
             return
@@ -84,12 +84,12 @@ class Facts:
                 slots[_Whole.WHOLE] = fact
         self.count += len(slots) - before
 
-    def tells(self, ref: int) -> bool:
-        """Whether there is anything about a reference."""
+    def has_reference(self, ref: int) -> bool:
+        """True if there is a fact about a reference."""
         return ref in self._references
 
     def keys(self, query: int) -> list[WireRow] | None:
-        """The keys of the rows of a query that something is said about; None where it is about all of them."""
+        """Keys of a query's rows with facts; None where a fact is about all rows."""
         slots = self._queries.get(query, {})
         return None if _Whole.WHOLE in slots else [key for key in slots if not isinstance(key, _Whole)]
 
@@ -115,6 +115,6 @@ class Facts:
             self.count -= len(slots)
 
     def forget_answers(self) -> None:
-        """Drop all answers. What is known of references and of suspensions stays: nothing else would tell it again."""
+        """Drop all answers. Facts about references and suspensions stay, as nothing else repeats them."""
         self._queries.clear()
         self.count = 0

@@ -1,4 +1,4 @@
-"""The engine of a serving node: steps of the log as events for the state of its sessions."""
+"""Engine adapter of a serving node: steps of the log as events for the session state."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -24,7 +24,7 @@ from slackwater.sessions.events import (
 from slackwater.sessions.registrar import Registrar
 
 MOST_RESULTS = 2_000_000
-"""Of joins of one shape in one step, before whole answers are told instead of changes."""
+"""Changes of joins of one shape in one step; beyond that whole answers are sent instead."""
 MOST_STEPS = 50_000_000
 """Pairs of rows that are looked at for all joins in one step, before those that take most are suspended."""
 _OUTGROWN = "the table has got another column; the cache is filled again with it"
@@ -54,12 +54,12 @@ class NodeEngine(QueryEngine):
         return bound
 
     def answer(self, number: int) -> Answer:
-        """All that has been said of a query that is registered."""
+        """The answer of a registered query, as last published."""
         self.host.check_size(kept_as(self.query(number)))
         return self.host.answer(number)
 
-    def look(self, number: int) -> None:
-        """See whether a query that grew too large can be followed and answered again, and follow it then."""
+    def recheck(self, number: int) -> None:
+        """Resume a query that grew too large; `AnswerTooLarge` if it still is."""
         self.host.check_size(kept_as(self.query(number)))
         self.host.wake(number)
 
@@ -79,19 +79,19 @@ class NodeEngine(QueryEngine):
     # ---- steps as events
 
     def events(self, entries: Iterable[Entry]) -> Iterator[list[Event]]:
-        """Apply entries step by step; what is yielded is to be handed on before the next step is taken."""
+        """Apply entries step by step; the caller delivers each step before it takes the next."""
         for step in self.steps(entries):
             self._count(step)
             *others, applied = events_of(step)
             yield [*others, *self._outgrown(step), *self._halted(step.notifications.halted), applied]
 
     def forget_counts(self) -> None:
-        """Count from here: what was replayed was told to nobody."""
+        """Reset the counts: replayed notifications were not sent."""
         self.notified.clear()
         self.notifications = self.applied_rows = 0
 
     def registered(self) -> list[Event]:
-        """The queries that are kept now, for a state that begins here."""
+        """Registration events of the present queries, for a new session state."""
         kept = self.kept()
         narrow = tuple(one.number for one, query in kept if self._narrow(query))
         events: list[Event] = [_registered(one, query) for one, query in kept]
@@ -104,7 +104,7 @@ class NodeEngine(QueryEngine):
         return [QueriesSuspended((number,), why[number], outgrown=True) for number in numbers]
 
     def _outgrown(self, step: Step) -> list[Event]:
-        """Caches lack a column that their table has got: nobody is to rely on them until they have other labels."""
+        """Suspend caches that lack a new column of their table, until they have new labels."""
         if not step.defined and not step.registered:
             return []
         tables = {schema.name for schema in step.defined}
@@ -135,7 +135,7 @@ class NodeEngine(QueryEngine):
 
 
 def count_queries(notified: Counter[int], notifications: Notifications) -> None:
-    """Count what was said of each query."""
+    """Add a step's notifications to the count of each query."""
     if notifications.values is not None:
         notified.update(notifications.values.queries.tolist())
     for rows in notifications.rows:
@@ -143,7 +143,7 @@ def count_queries(notified: Counter[int], notifications: Notifications) -> None:
 
 
 def events_of(step: Step) -> list[Event]:
-    """What the state of the sessions is told of a step."""
+    """Events of a step for the session state."""
     return [
         *(_registered(one, query) for one, query in step.registered),
         *(QueryUnregistered(one.number) for one in step.unregistered),

@@ -1,11 +1,11 @@
-"""What happens to a serving node, what it answers, and what it asks of its engine: the seam of `ServerState`.
+"""Events and instructions of a serving node, and its engine interface: the seam of `ServerState`.
 
 Design
     The input and output around the state (sockets, the log, the host of the operators) turn everything that happens
     into one of these events and carry out the instructions that come back, in order. They promise three things:
 
     1.  The records of the log are reported in order: first `QueryRegistered` and `QueryUnregistered` for the
-        registrations among the records of a step, then one `Applied` for the step, also when it has nothing to say.
+        registrations among the records of a step, then one `Applied` for the step, also without notifications.
         A step is what the host applied at once; nothing else may happen in between, save that a query which begins in
         it may be suspended from its beginning, and a cache when its table gets another column.
     2.  Connections have numbers that are never used twice while the node runs. After `Disconnected`, or after an
@@ -13,8 +13,8 @@ Design
     3.  Between `Blocked` and `Writable` the connection takes no more. (What is sent nevertheless, a farewell, may be
         dropped.)
 
-    `ServerState` is made when the host stands at its snapshot or at the end of the log; it is told of the queries that
-    are kept already by a `QueryRegistered` for each. Nothing is lost if an `Append` fails: it is asked for again.
+    `ServerState` is made when the host stands at its snapshot or at the end of the log; it receives a
+    `QueryRegistered` for each query that is registered already. Nothing is lost if an `Append` fails: it is repeated.
 """
 
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ from slackwater.sessions.registrar import Registrar
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who is at the other end: a name to count by, and whether everything may be registered or only used."""
+    """Authenticated client: a name for limits, and whether it may register new queries."""
 
     name: str
     may_register: bool = True
@@ -48,7 +48,7 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class Connected:
-    """Somebody who may read has connected; nothing was received yet."""
+    """An authorised client has connected; nothing was received yet."""
 
     connection: int
     principal: Principal
@@ -72,7 +72,7 @@ class Blocked:
 
 @dataclass(frozen=True, slots=True)
 class Writable:
-    """It does again."""
+    """The connection takes messages again."""
 
     connection: int
 
@@ -93,7 +93,7 @@ class Applied:
 
 @dataclass(frozen=True, slots=True)
 class QueryRegistered:
-    """The log says that a query is kept under this number and plan epoch; `number` is never None here.
+    """A query is registered in the log under this number and plan epoch; `number` is never None here.
 
     A number that is there already is replaced, if the epoch is higher.
     """
@@ -108,38 +108,38 @@ class QueryRegistered:
 
 @dataclass(frozen=True, slots=True)
 class QueryUnregistered:
-    """The log says that a query is kept no longer."""
+    """A query is unregistered in the log."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class Doubted:
-    """Nobody can know at the moment how right the answers are, and why; None: everything is known again."""
+    """The error of all answers is unknown at the moment, with the reason; None: it is known again."""
 
     why: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class QueriesSuspended:
-    """The guarantee of these queries does not hold for now, and why; said again where the reason is another."""
+    """The guarantee of these queries does not hold for now, with the reason; repeated for another reason."""
 
     numbers: tuple[int, ...]
     why: str
     outgrown: bool = False
-    """Whether they take too much: then the engine is asked now and then to `look` at them, and nobody resumes them."""
+    """True if they exceed a limit: the state then calls `Engine.recheck` periodically, and resumes them itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueriesResumed:
-    """It holds again, as of where the engine stands."""
+    """The guarantee holds again, as of the engine's position."""
 
     numbers: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time has passed. To be sent about when `ServerState.next_tick` says, at the latest a second after."""
+    """Time has passed. The host sends one at about `ServerState.next_tick`, at the latest a second after."""
 
 
 Event: TypeAlias = (
@@ -188,7 +188,7 @@ Instruction: TypeAlias = Send | Close | Append | ChannelAction
 
 
 class Engine(Protocol):
-    """What the state asks of the host of the operators and of the catalog. All answers are as of `position`."""
+    """Interface of the session state to the host of operators and the catalog. All answers are as of `position`."""
 
     @property
     def position(self) -> Position:
@@ -210,13 +210,13 @@ class Engine(Protocol):
         ...
 
     def answer(self, number: int) -> Answer:
-        """All that has been said of a query that is registered."""
+        """The answer of a registered query, as last published."""
         ...
 
-    def look(self, number: int) -> None:
-        """Refuse, as `AnswerTooLarge`, a query that takes too much still; else it can be answered again."""
+    def recheck(self, number: int) -> None:
+        """Resume a query that grew too large; `AnswerTooLarge` if it still is."""
         ...
 
     def select(self, table: str, region: Region) -> pa.RecordBatch:
-        """The rows of a table that lie in a region, exactly; a `SlackwaterError` says why that cannot be told."""
+        """The rows of a table in a region, exactly; a `SlackwaterError` with the reason where they are not known."""
         ...

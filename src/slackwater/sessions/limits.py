@@ -7,7 +7,7 @@ from slackwater.sql.parse import LONGEST_STATEMENT
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """Every limit of a server; bytes and seconds where nothing else is said."""
+    """Every limit of a server; bytes and seconds unless noted."""
 
     statement: int = LONGEST_STATEMENT
     """Characters of an SQL statement."""
@@ -30,7 +30,7 @@ class ServerLimits:
     requests: int = 256
     """Requests answered at the same time."""
     registrations: int = 1_000_000
-    """Standing queries that are kept registered, whoever they belong to."""
+    """Standing queries that are registered, of all owners."""
     registrations_a_token: int = 200_000
     """Standing queries that one token may keep registered, with or without a listener."""
     subscriptions_a_token: int = 10_000

@@ -1,4 +1,4 @@
-"""Subscriptions whose query the log has not confirmed yet."""
+"""Pending subscriptions: their registration is not yet confirmed by the log."""
 
 from typing import TypeAlias
 
@@ -8,8 +8,8 @@ _Key: TypeAlias = tuple[str, str | None]
 _Waiter: TypeAlias = tuple[Session, SessionSubscription]
 
 
-class Waiting:
-    """Who waits for which text, and under which name if it is to have one; names are the same in any case."""
+class PendingSubscriptions:
+    """Pending subscriptions by text and, where given, name; names ignore case."""
 
     def __init__(self) -> None:
         self._waiters: dict[_Key, dict[tuple[int, int], _Waiter]] = {}
@@ -18,14 +18,14 @@ class Waiting:
         return sum(len(waiters) for waiters in self._waiters.values())
 
     def add(self, session: Session, subscription: SessionSubscription) -> bool:
-        """Let a subscription wait; whether it is the first to wait for this."""
+        """Add a subscription; True if it is the first for its text and name."""
         key = _key(subscription.text, subscription.name)
         first = key not in self._waiters
         self._waiters.setdefault(key, {})[session.connection, subscription.ref] = (session, subscription)
         return first
 
     def remove(self, session: Session, subscription: SessionSubscription) -> None:
-        """It waits no longer."""
+        """Remove a subscription."""
         key = _key(subscription.text, subscription.name)
         waiters = self._waiters.get(key)
         if waiters is not None:
@@ -33,21 +33,21 @@ class Waiting:
             if not waiters:
                 del self._waiters[key]
 
-    def anybody(self, text: str, name: str | None) -> bool:
-        """Whether anybody waits for this."""
+    def has_any(self, text: str, name: str | None) -> bool:
+        """True if a subscription is pending for this."""
         return _key(text, name) in self._waiters
 
     def take(self, text: str, name: str | None) -> list[_Waiter]:
-        """Those who wait for this; they wait no longer."""
+        """Remove and return the subscriptions pending for this."""
         return list(self._waiters.pop(_key(text, name), {}).values())
 
     def served_by(self, text: str, name: str | None) -> list[_Waiter]:
-        """Take those whom a query with this text and name serves."""
+        """Take the subscriptions that a query with this text and name serves."""
         served = self.take(text, None)
         return served if name is None else served + self.take(text, name)
 
     def beaten_by(self, text: str, name: str | None) -> list[_Waiter]:
-        """Take those who want this name for another text."""
+        """Take the subscriptions that want this name for another text."""
         if name is None:
             return []
         keys = [key for key in self._waiters if key[1] == name.lower() and key[0] != text]

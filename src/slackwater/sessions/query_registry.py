@@ -1,6 +1,6 @@
-"""The standing queries that a node keeps: found by number, by text and by name.
+"""Query registry of a node: standing queries by number, by text and by name.
 
-The same text is one query for all who ask for it. Two nodes may have registered it at the same moment; then the lower
+The same text is one query for all its subscribers. Two nodes may have registered it at the same moment; then the lower
 number is used by all of them, because all read the same log.
 """
 
@@ -15,7 +15,7 @@ from slackwater.sessions.session import Session
 
 
 class RegisteredQuery:
-    """One registered query, who listens to it, and what they were told last."""
+    """One registered query with its subscribers and the facts last sent to them."""
 
     __slots__ = (
         "epoch",
@@ -48,25 +48,25 @@ class RegisteredQuery:
         self.query = query
         self.sessions: dict[int, Session] = {}
         self.since: int | None = None
-        """A position from which on it has been kept in this form; None while the step that says so is under way."""
+        """Position from which on the query has this form; None while that step is under way."""
         self.ours = False
-        """Whether it is for this node to drop it when nobody wants it."""
+        """True if this node drops the query when it has no subscribers."""
         self.idle_since: int | None = None
         self.watched = False
-        """Whether somebody will look whether it is idle still."""
+        """True while an idle check is scheduled."""
         self.warm = False
         """Whether anybody has subscribed to it here: only then is what changes remembered."""
         self.recent = ResumeBuffer(most_recent)
         self.value: Value | None = None
         self.former: tuple[int, StandingQuery] | None = None
-        """The epoch and form that who listens was last told, while the step that replaces it is under way."""
+        """Epoch and form last sent to subscribers, while the step that replaces it is under way."""
         self.suspended: str | None = None
-        """Why its guarantee does not hold for now."""
+        """Reason of its suspension; None while its guarantee holds."""
         self.snapshots: dict[Encoding, tuple[int, Snapshot]] = {}
         """Encoded answers, and the positions they are of."""
 
     def replace(self, epoch: int, text: str, name: str | None, query: StandingQuery) -> None:
-        """Take on another form, under another plan."""
+        """Replace the query by another form, under another plan epoch."""
         self.former = self.former or (self.epoch, self.query)
         self.epoch, self.text, self.name, self.query = epoch, text, name, query
         self.since, self.value = None, None
@@ -74,7 +74,7 @@ class RegisteredQuery:
 
 
 class QueryRegistry:
-    """All of them."""
+    """Index of registered queries."""
 
     def __init__(self) -> None:
         self._kept: dict[int, RegisteredQuery] = {}
@@ -92,7 +92,7 @@ class QueryRegistry:
         return self._kept.get(number)
 
     def with_text(self, text: str) -> RegisteredQuery | None:
-        """The query that all use who ask for this text."""
+        """The query that subscriptions of this text share."""
         numbers = self._by_text.get(text)
         return self._kept[numbers[0]] if numbers else None
 
@@ -102,14 +102,14 @@ class QueryRegistry:
         return None if number is None else self._kept[number]
 
     def add(self, kept: RegisteredQuery) -> None:
-        """Keep a query, or index it again after it was replaced."""
+        """Add a query, or index it again after it was replaced."""
         self._kept[kept.number] = kept
         insort(self._by_text.setdefault(kept.text, []), kept.number)
         if kept.name is not None:
             self._by_name.setdefault(kept.name.lower(), kept.number)
 
     def remove(self, number: int) -> RegisteredQuery | None:
-        """Keep it no longer."""
+        """Remove a query."""
         kept = self._kept.pop(number, None)
         if kept is None:
             return None

@@ -81,7 +81,7 @@ class Registrar:
             self._check_host(known.host, lane)
 
     def is_registered(self, bound: BoundQuery) -> bool:
-        """Whether the log has this registration already, and its host has yet to say so."""
+        """True if the log has this registration already, and its host has not confirmed it yet."""
         return self._engine.registry.has(bound.host, bound.text, bound.name)
 
     def record(self, bound: BoundQuery, owner: str) -> Registered:

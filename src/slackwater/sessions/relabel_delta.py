@@ -1,4 +1,4 @@
-"""A label change of a client's cache: what the client lacks under the new plan, and no more.
+"""Relabel delta: the facts that a client lacks after a label change of its cache, and no more.
 
 Mathematics
     Under epoch e the client holds the rows of R, up to what is under way to it. The labels become R′ at a position p, a
@@ -24,7 +24,7 @@ from slackwater.sessions.wire import projected
 
 
 def fill(session: Session, kept: RegisteredQuery, engine: Engine) -> list[Fact] | None:
-    """What a session lacks of a cache that has other labels now; None where everything is to be said."""
+    """Facts that a session lacks of a relabelled cache; None where the whole answer is to be sent."""
     query = kept.query
     if kept.former is None or kept.suspended is not None or query.pushed is None:
         return None

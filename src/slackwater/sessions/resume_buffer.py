@@ -1,7 +1,7 @@
-"""The last change of each row of a selection, as far back as there is room.
+"""Resume buffer: the last change of each row of a selection, bounded; reconnecting clients resume from it.
 
-Who comes back and still holds the rows of an earlier position is told these and not everything; who gets a snapshot
-that was encoded earlier is told these with it.
+A reconnecting client that still holds the rows of an earlier position gets these changes instead of a snapshot; a
+client that gets an earlier encoded snapshot gets them with it.
 """
 
 from slackwater.dissemination.messages import Delete, Upsert, WireRow
@@ -25,7 +25,7 @@ class ResumeBuffer:
         self.floor = 0
 
     def put(self, position: int, fact: Upsert | Delete) -> None:
-        """Remember a change that the step ending at `position` made."""
+        """Add a change of the step that ends at `position`."""
         # A dictionary keeps the order of insertion: taking the key out first moves it to the end.
         self._facts.pop(fact.key, None)
         self._facts[fact.key] = (position, fact)
@@ -34,7 +34,7 @@ class ResumeBuffer:
             self.floor = max(self.floor, self._facts.pop(oldest)[0])
 
     def forget(self, position: int) -> None:
-        """Know nothing of what was before this position."""
+        """Drop all changes before this position."""
         self._facts.clear()
         self.floor = max(self.floor, position)
 

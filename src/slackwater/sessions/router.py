@@ -1,4 +1,4 @@
-"""The router of queries to hosts: by name, by plan, by the placement rule; and to the lane whose sessions have them.
+"""Query router: assigns queries to hosts by name, by plan or by the placement rule, and sessions to lanes.
 
 All registrations are known to the engine of the node, whichever host keeps them.
 """
@@ -22,7 +22,7 @@ class Elsewhere(SlackwaterError):
 
 
 class Plans(Protocol):
-    """Says which queries are planned over a network of aggregators."""
+    """Interface to the network planner: which queries it takes."""
 
     def takes(self, query: StandingQuery) -> bool:
         """Whether a query is better planned than kept here."""
@@ -69,7 +69,7 @@ class Router:
         self.check_host(self.host_of(query, name), lane)
 
     def check_host(self, host: HostKind, lane: HostKind) -> None:
-        """Refuse a host that is not the lane's, and say where to go."""
+        """Refuse a host that is not the lane's, with the lane to use."""
         if host is lane:
             return
         if host in self.lanes:

@@ -16,15 +16,15 @@ class SessionRules:
     """
 
     host: HostKind = HostKind.NODE
-    """Who keeps the queries of these sessions."""
+    """Host of the queries of these sessions."""
     lease: int = 5 * _SECOND
     heartbeat: int = 1_250_000
     silence: int = 15 * _SECOND
     """A connection is closed when its client has not been heard of for this long."""
     grace: int = 60 * _SECOND
-    """A query without a name is dropped when nobody has subscribed to it for this long."""
+    """A query without a name is dropped after this long without subscribers."""
     append_again: int = 5 * _SECOND
-    """What was to be appended to the log and has not turned up there is appended again after this long."""
+    """An append that does not turn up in the log is repeated after this long."""
     retransmit_again: int = 200_000
     """A session that misses frames is answered at most this often."""
 

@@ -1,4 +1,4 @@
-"""One client's session: what it has been told, what it has acknowledged, what is held back for it.
+"""Session: one client's subscriptions, unacknowledged frames and held facts.
 
 Design
     Every frame takes along all that is held (`pending`), so after it nothing is held back and the client's reading may
@@ -8,7 +8,7 @@ Design
     dropped and the newer takes its place. A retransmission may therefore repeat facts the client has. They are states
     and still true, unless a newer fact took their place here.
 
-    What does not fit the limit is dropped altogether; the next frame then says everything there is to say (`whole`).
+    What does not fit the limit is dropped altogether; the next frame then carries the whole state (`whole`).
 
     Questions wait for the next frame and are answered as of it, after all that is held: so the answer and everything
     pushed up to it are of one position. Answers are not kept; a frame that makes good for lost ones answers their
@@ -43,7 +43,7 @@ MOST_ASKED = 512 * 1024
 MOST_BOXES_AT_ONCE = 512
 """Boxes of the questions that are answered with one frame: others have their turn before the next."""
 MOST_ANSWERED_AGAIN = 64
-"""Questions that are answered again when frames were lost; whoever asked more asks once more."""
+"""Pulls that are answered again when frames were lost; clients repeat further ones."""
 
 
 @dataclass(slots=True)
@@ -81,9 +81,9 @@ class Session:
         self.sizes: dict[int, int] = {}
         """Bytes of the snapshot of each selection that is subscribed to, as it was then."""
         self.early: list[Subscribe] = []
-        """What was asked for while the node was behind what the client has seen."""
+        """Subscriptions received while the node was behind the client's position."""
         self.questions: dict[int, Ask] = {}
-        """What is to be answered with the next frame."""
+        """Pulls to be answered with the next frame."""
         self.answer: Callable[[Ask], Fact] = lambda ask: Unanswered(ask.ref, "this node answers no questions")
         """Gives the answer to a question as of where the node stands."""
         self._asked: dict[int, int] = {}
@@ -102,13 +102,13 @@ class Session:
         self._newer = Facts()
         self._older_until = 0
         self._whole_until = 0
-        """What was sent in frames up to this one is no longer known."""
+        """The content of frames up to this one is no longer known."""
         self._missing = False
         self._retransmitted: int | None = None
 
     @property
     def holds_back(self) -> bool:
-        """Whether there is anything to say that was not said."""
+        """True if facts are held for the next frame."""
         return bool(self._pending) or self._pending_whole
 
     def hold(self, fact: Fact) -> None:
@@ -119,7 +119,7 @@ class Session:
             self._pending_whole = True
 
     def wait(self, ask: Ask) -> bool:
-        """Have a question answered with one of the next frames, if there is room for it; said again, it is one."""
+        """Queue a pull for one of the next frames, if there is room; a repeated one counts once."""
         size = len(msgspec.msgpack.encode(ask))
         most = self._limits.queries + self._limits.queries_waiting
         others = sum(self._asked.get(ref, 0) for ref in self.questions if ref != ask.ref)
@@ -131,11 +131,11 @@ class Session:
         return True
 
     def certainly_knows(self, ref: int) -> bool:
-        """Whether the client has acknowledged all that was said about a reference itself."""
-        return not any(facts.tells(ref) for facts in (self._pending, self._older, self._newer))
+        """True if the client has acknowledged all facts about a reference itself."""
+        return not any(facts.has_reference(ref) for facts in (self._pending, self._older, self._newer))
 
     def unacknowledged(self, query: int) -> set[WireRow] | None:
-        """The keys of a query's rows of which something was said, or is held, and not acknowledged; None: of all."""
+        """Keys of a query's rows with facts that are sent or held and not acknowledged; None: all rows."""
         found: set[WireRow] = set()
         for facts in (self._older, self._newer, self._pending):
             keys = facts.keys(query)
@@ -145,7 +145,7 @@ class Session:
         return None if self._pending_whole else found
 
     def forget(self, query: int) -> None:
-        """Hold nothing back about a query any more, and repeat nothing about it."""
+        """Drop all held and unacknowledged facts about a query."""
         for facts in (self._pending, self._older, self._newer):
             facts.forget(query)
 
@@ -161,7 +161,7 @@ class Session:
             self._missing = False
 
     def miss(self, now: int, again: int) -> bool:
-        """The client has seen that frames are missing; whether to answer now."""
+        """Note that the client misses frames; True if a retransmission is due now."""
         if self.acknowledged >= self.sequence or (
             self._retransmitted is not None and now < self._retransmitted + again
         ):
@@ -175,9 +175,9 @@ class Session:
         return self.opened and not self.blocked and position >= self.after
 
     def frame(self, as_of: int, now: int, whole: Callable[[int], Iterable[Fact]], *, heartbeat: bool) -> Frame | None:
-        """The next frame, if one may be sent and there is anything to say, or a heartbeat is due.
+        """The next frame, if one may be sent and facts are held, or a heartbeat is due.
 
-        `whole` gives all there is to say about a query.
+        `whole` gives the whole state of a query.
         """
         if not self.may_send(as_of):
             return None
@@ -204,13 +204,13 @@ class Session:
         self.sequence += 1
         self._pending, self._pending_whole, self._missing = Facts(), False, False
         self._remember(facts)
-        told = tuple(facts)
-        return self._frame(base, as_of, now, (*told, *self._answers(asked[:at_once], told)))
+        carried = tuple(facts)
+        return self._frame(base, as_of, now, (*carried, *self._answers(asked[:at_once], carried)))
 
-    def _answers(self, asked: Iterable[Ask], told: Iterable[Fact]) -> Iterator[Fact]:
-        """Answers to questions, as many as the frame that tells all this has room for."""
+    def _answers(self, asked: Iterable[Ask], carried: Iterable[Fact]) -> Iterator[Fact]:
+        """Answers to pulls, as many as the frame of these facts has room for."""
         most_bytes = self._limits.snapshot_bytes
-        bytes_left = most_bytes - sum(memoryview(fact.rows).nbytes for fact in told if isinstance(fact, Snapshot))
+        bytes_left = most_bytes - sum(memoryview(fact.rows).nbytes for fact in carried if isinstance(fact, Snapshot))
         boxes_left, empty = MOST_BOXES_AT_ONCE, bytes_left == most_bytes
         for ask in asked:
             if not empty and (bytes_left <= 0 or boxes_left < len(ask.region)):

@@ -1,11 +1,11 @@
-"""A serving node without its sockets: events in, instructions out.
+"""Server state: all sessions of a node without sockets; events in, instructions out.
 
 Design
     The work of an event is in proportion to what it concerns. A step of the log touches the sessions that subscribe to
-    what changed in it and no others; that everything else is right as of the new position too is said to each session
-    with its next frame, at the latest with a heartbeat. Who is due for one stands in a heap.
+    what changed in it and no others; each session learns with its next frame, at the latest with a heartbeat, that
+    everything else is right as of the new position too. Sessions that are due stand in a heap.
 
-    A session is told things only between steps, and then everything that is held for it, in one frame.
+    Frames are sent only between steps, each with everything that is held for its session.
 """
 
 import heapq
@@ -79,12 +79,12 @@ class ServerState:
         self._behind: list[tuple[int, int]] = []
         """Connections whose clients have seen more of the log than this node, by how far they are."""
         self._doubt: str | None = None
-        """Why nobody can know how right the answers are: then no lease is renewed."""
+        """Reason why the error of answers is unknown; no lease is renewed meanwhile."""
         self._out: list[Instruction] = []
 
     @property
     def position(self) -> Position:
-        """The position up to which everything has been told to the sessions or is held for them."""
+        """Position up to which everything is sent to the sessions or held for them."""
         return self.subscriptions.position
 
     def next_tick(self) -> int | None:
@@ -95,7 +95,7 @@ class ServerState:
         return (delivery.due for delivery in self.subscriptions.deliveries)
 
     def handle(self, event: Event, now: int) -> list[Instruction]:
-        """Take one event in."""
+        """Handle one event; returns instructions."""
         match event:
             case Received():
                 session = self.sessions.get(event.connection)
@@ -135,10 +135,10 @@ class ServerState:
         return self._instructions(now)
 
     def _instructions(self, now: int) -> list[Instruction]:
-        """What is to be done, with a frame for each session that was touched."""
+        """Pending instructions, with a frame for each session that was touched."""
         desk = self.subscriptions
         while desk.touched and not desk.in_step:
-            # What one session is told may concern others: a query that turns out to be too large does.
+            # Facts for one session may concern others: a query that turns out to be too large does.
             touched = list(desk.touched.values())
             desk.touched.clear()
             for session in touched:
@@ -170,19 +170,19 @@ class ServerState:
             self.subscriptions.touched[connection] = self.sessions[connection]
 
     def _applied(self, event: Applied, now: int) -> None:
-        desk = self.subscriptions
-        desk.position = event.notifications.position
-        desk.tell(event.notifications)
-        desk.settle(now)
+        subscriptions = self.subscriptions
+        subscriptions.position = event.notifications.position
+        subscriptions.notify(event.notifications)
+        subscriptions.settle(now)
         self.questions.reached()
-        while self._behind and self._behind[0][0] <= desk.position:
+        while self._behind and self._behind[0][0] <= subscriptions.position:
             _, connection = heapq.heappop(self._behind)
             session = self.sessions.get(connection)
             if session is not None:
                 early, session.early = session.early, []
                 for message in early:
-                    desk.subscribe(session, message, now)
-                desk.touched[connection] = session
+                    subscriptions.subscribe(session, message, now)
+                subscriptions.touched[connection] = session
 
     def _connected(self, event: Connected, now: int) -> None:
         if len(self.sessions) >= self.limits.connections:
@@ -248,12 +248,12 @@ class ServerState:
             self.subscriptions.touched[session.connection] = session
 
     def _hear(self, session: Session, clock: int) -> None:
-        """Give a client's clock back to it, which renews its lease, unless nobody could vouch for the answers."""
+        """Echo a client's clock, which renews its lease, unless the answers are in doubt."""
         if self._doubt is None:
             session.heard = max(session.heard, clock)
 
     def _due(self, connection: int, now: int) -> None:
-        """Look at a session once in a heartbeat, or as soon as one is due."""
+        """Check a session once in a heartbeat, or as soon as one is due."""
         session = self.sessions.get(connection)
         if session is None:
             return

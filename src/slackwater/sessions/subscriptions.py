@@ -1,16 +1,16 @@
-"""Who subscribes to what: from a text to a number in the log, and from a change to the sessions that it concerns.
+"""Subscription registry: binds, registers and attaches subscriptions; routes notifications to sessions.
 
 Design
-    A text that nobody keeps yet is appended to the log as a registration, and whoever asked waits until the log says
-    it. All nodes read the same log, so all give it the same number. A query without a name goes when nobody on the
-    node that registered it has wanted it for a while. Another node may want it still: it is suspended there, asks for
-    it again, and goes on under the new number.
+    A text without a query is appended to the log as a registration, and its subscribers wait until the log confirms
+    it. All nodes read the same log, so all give it the same number. A query without a name is dropped after a while
+    without subscribers on the node that registered it. Another node may have some still: the query is suspended there,
+    registered again, and goes on under the new number.
 
-    Nothing is attached in the middle of a step. The engine is then ahead of what the sessions have been told, and an
+    Nothing is attached in the middle of a step. The engine is then ahead of the facts of the sessions, and an
     answer from it would be stamped with a position before its own.
 
-    A suspended query is kept on, but nobody is told of what changes in it: who listens stays at the last position at
-    which all was right. When it is resumed they are told everything there is to say.
+    A suspended query stays registered, but its changes are not sent: subscribers stay at the last position at which
+    all was right. When it is resumed they get its whole state.
 """
 
 from collections import Counter
@@ -46,7 +46,7 @@ from slackwater.sessions.events import (
     QueryRegistered,
     QueryUnregistered,
 )
-from slackwater.sessions.pending import Waiting
+from slackwater.sessions.pending import PendingSubscriptions
 from slackwater.sessions.query_registry import QueryRegistry, RegisteredQuery
 from slackwater.sessions.registrar import BoundQuery, taken
 from slackwater.sessions.relabel_delta import fill
@@ -83,20 +83,20 @@ class SubscriptionRegistry:
         """Where the last steps ended."""
         self._arrived: dict[int, None] = {}
         self._returning: list[tuple[Session, SessionSubscription]] = []
-        self._waiting = Waiting()
+        self._waiting = PendingSubscriptions()
         self._asked: Counter[str] = Counter()
-        """How many registrations of a text were asked for and have not turned up in the log."""
+        """Appended registrations of each text that have not turned up in the log."""
         self._granted: Counter[str] = Counter()
         self._outgrown: dict[int, str] = {}
-        """Queries that were suspended because their answers, or following them, take too much; and what was said."""
-        self._looking = False
-        """Whether somebody will look whether they are so still."""
+        """Queries suspended because they exceed a limit, with the reason sent to clients."""
+        self._recheck_scheduled = False
+        """True while a re-check is scheduled."""
         self.send_away: Callable[[Session, str, int], None] = lambda session, why, now: None
         """Ends a session whose client should go to another node."""
 
     @property
     def in_step(self) -> bool:
-        """Whether the engine has applied a step of which not everything was reported yet."""
+        """True while a step of the engine is not reported completely."""
         return self._engine.position != self.position
 
     # What clients ask.
@@ -122,7 +122,7 @@ class SubscriptionRegistry:
         self._find(session, subscription, bound, now)
 
     def unsubscribe(self, session: Session, ref: int, now: int) -> None:
-        """End a subscription; that is said also of one that never was, because it may be asked twice."""
+        """End a subscription; confirmed also for an unknown one, because clients repeat the request."""
         subscription = session.subscriptions.pop(ref, None)
         if subscription is not None:
             self._detach(session, subscription, now)
@@ -145,7 +145,7 @@ class SubscriptionRegistry:
         session.subscriptions.clear()
         self.touched.pop(session.connection, None)
 
-    # What the log says.
+    # Events of the log.
 
     def registered(self, event: QueryRegistered, now: int) -> None:
         """A query is kept, or is another one from now on."""
@@ -167,7 +167,7 @@ class SubscriptionRegistry:
             self.settle(now)
 
     def unregistered(self, event: QueryUnregistered, now: int) -> None:
-        """A query is kept no longer. Who asked for it by its text is given it again."""
+        """Remove a query. Subscriptions by text register it again."""
         kept = self.queries.remove(event.number)
         if kept is None:
             return
@@ -181,27 +181,27 @@ class SubscriptionRegistry:
                 if subscription.name is not None:
                     self._end(session, subscription, f"the subscription {subscription.name} was dropped")
                 else:
-                    why = "nobody keeps the query at the moment; it was asked for again"
+                    why = "the query is not registered at the moment; it is being registered again"
                     self._say(session, Suspended(kept.number, kept.epoch, why))
                     self._returning.append((session, subscription))
         if not self.in_step:
             self.settle(now)
 
     def suspend(self, event: QueriesSuspended) -> None:
-        """Queries cannot be relied on for now: whoever listens is told, and whoever comes."""
+        """Suspend queries: present and new subscribers are notified with the reason."""
         for number in event.numbers:
             kept = self.queries.get(number)
             if event.outgrown and kept is not None:
                 self._outgrown[number] = event.why
                 if kept.suspended is not None:
-                    # Whoever said so will resume it; see there.
+                    # The component that suspended it will resume it.
                     continue
             if kept is not None and kept.suspended != event.why:
                 kept.suspended = event.why
                 self._each(kept, Suspended(number, kept.epoch, event.why))
 
     def resume(self, event: QueriesResumed) -> None:
-        """They can be relied on again: what was not told meanwhile is told now."""
+        """Resume queries: subscribers get their whole state."""
         for number in event.numbers:
             kept = self.queries.get(number)
             if kept is None or kept.suspended is None:
@@ -215,16 +215,16 @@ class SubscriptionRegistry:
                 continue  # all is said at the end of the step in which it is another one
             self._renew(kept, Resumed(number, kept.epoch))
 
-    def tell(self, notifications: Notifications) -> None:
-        """Hand what a step has said to the sessions that it concerns."""
+    def notify(self, notifications: Notifications) -> None:
+        """Deliver the notifications of a step to its subscribers."""
         position = notifications.position
         self._ends[position] = None
         if len(self._ends) > _MOST_ENDS:
             del self._ends[next(iter(self._ends))]
         if notifications.values is not None:
-            said = notifications.values
+            values = notifications.values
             for number, value, there in zip(
-                said.queries.tolist(), said.values.tolist(), said.there.tolist(), strict=True
+                values.queries.tolist(), values.values.tolist(), values.there.tolist(), strict=True
             ):
                 kept = self.queries.get(number)
                 if kept is not None and kept.since is not None:
@@ -250,7 +250,7 @@ class SubscriptionRegistry:
                 self._renew(kept)
 
     def settle(self, now: int) -> None:
-        """A step was reported to its end: attach who waited, and tell who has a query that is another one now."""
+        """Finish a step: attach pending subscriptions, and send replaced queries to their subscribers."""
         arrived, self._arrived = self._arrived, {}
         returning, self._returning = self._returning, []
         for number in arrived:
@@ -274,19 +274,19 @@ class SubscriptionRegistry:
         for session, subscription in returning:
             if session.subscriptions.get(subscription.ref) is subscription:
                 self._find(session, subscription, None, now)
-        if self._outgrown and not self._looking:
-            self._looking = True
-            self._timers.at(now + self._rules.heartbeat, self._look)
+        if self._outgrown and not self._recheck_scheduled:
+            self._recheck_scheduled = True
+            self._timers.at(now + self._rules.heartbeat, self._recheck)
 
-    def _look(self, now: int) -> None:
-        """Resume a query that took too much, if it no longer does. One at a time: looking takes a while."""
+    def _recheck(self, now: int) -> None:
+        """Resume a query that no longer exceeds its limit. One at a time, because a re-check takes a while."""
         if not self.in_step:
             number, why = next(iter(self._outgrown.items()))
             del self._outgrown[number]
             kept = self.queries.get(number)
             if kept is not None:
                 try:
-                    self._engine.look(number)
+                    self._engine.recheck(number)
                     # What changed meanwhile may not have been followed.
                     kept.recent.forget(self.position)
                     kept.snapshots.clear()
@@ -294,16 +294,16 @@ class SubscriptionRegistry:
                         self.resume(QueriesResumed((number,)))
                 except AnswerTooLarge:
                     self._outgrown[number] = why
-        self._looking = bool(self._outgrown)
-        if self._looking:
-            self._timers.at(now + self._rules.heartbeat, self._look)
+        self._recheck_scheduled = bool(self._outgrown)
+        if self._recheck_scheduled:
+            self._timers.at(now + self._rules.heartbeat, self._recheck)
 
     def subscribed(self, ref: int, kept: RegisteredQuery, was: int | None = None) -> Fact:
-        """What a client is told of a subscription it has; `was` is the epoch that what is sent now builds on."""
+        """Fact of a granted subscription; `was` is the epoch that the facts sent with it build on."""
         return subscribed(ref, kept, self._engine.schema(answer_table(kept.query)), was)
 
     def whole(self, number: int, encoding: Encoding) -> Iterator[Fact]:
-        """All there is to say about a query: a value, or a snapshot and the rows that changed since it was made."""
+        """Whole state of a query: a value, or a snapshot and the rows that changed since it was made."""
         kept = self.queries.get(number)
         assert kept is not None
         if kept.query.shape is AnswerShape.NUMBER:
@@ -321,7 +321,7 @@ class SubscriptionRegistry:
         try:
             rows = self._engine.answer(number).rows
         except AnswerTooLarge as error:
-            # It was not when it was registered. Nobody else can be told all of it either, when that is needed.
+            # It was small enough when it was registered. No other subscriber can get all of it either.
             if kept.suspended is None:
                 self._outgrown[number] = str(error)
                 self.suspend(QueriesSuspended((number,), str(error)))
@@ -361,20 +361,20 @@ class SubscriptionRegistry:
             self._register(subscription.text, subscription.name, session.principal.name, bound, False, now)
 
     def _elsewhere(self, session: Session, subscription: SessionSubscription, now: int) -> None:
-        """Send a client on whose query nobody keeps, if this node cannot register it."""
+        """Send a client to another node, if its query is not registered and this node cannot register it."""
         waits = subscription.number is None and not subscription.refused
         if waits and session.subscriptions.get(subscription.ref) is subscription:
-            self.send_away(session, "nobody keeps a query of yours, and this node only follows a log", now)
+            self.send_away(session, "a query of yours is not registered, and this node only follows a log", now)
 
     def _register(
         self, text: str, name: str | None, owner: str, bound: BoundQuery | None, again: bool, now: int
     ) -> None:
-        """Ask the log for a query, and again if it does not turn up there."""
-        if not self._waiting.anybody(text, name):
+        """Append a registration, and again if it does not turn up in the log."""
+        if not self._waiting.has_any(text, name):
             return
         try:
             if name is not None and again:
-                # Two asked for the name at once, in two lanes: whichever has it now says what is to be said about that.
+                # Two clients registered the name at once, in two lanes: the one that has it now gives the error.
                 self._registrar.check_name(name, self._rules.host)
             asked = self._asked_again(text, name, bound) if again or bound is None else bound
             record = None if self._registrar.is_registered(asked) else self._registrar.record(asked, owner)
@@ -388,7 +388,7 @@ class SubscriptionRegistry:
         self._timers.at(now + self._rules.append_again, partial(self._register, text, name, owner, asked, True))
 
     def _asked_again(self, text: str, name: str | None, bound: BoundQuery | None) -> BoundQuery:
-        """What a text means by now; one that is kept here for its name means what it meant."""
+        """Bind a text again; one that this lane keeps for its name keeps its meaning."""
         try:
             return replace(self._registrar.bind(text, self._rules.host), name=name)
         except Elsewhere:
@@ -397,11 +397,11 @@ class SubscriptionRegistry:
             return bound
 
     def _asked_for(self, event: QueryRegistered) -> bool:
-        """Whether it is for this node to drop a query.
+        """True if this node is to drop a query without subscribers.
 
         If that were so for a text once and for all, two nodes could drop and ask for it in turn for ever. So each
-        registration that was asked for counts for one in the log. Whose it was cannot be told when two nodes ask at
-        once; then both are dropped by both, and whoever still wants the query asks once more.
+        registration that this node appended counts for one in the log. The owner is ambiguous when two nodes append at
+        once; then both nodes drop both, and a node with subscribers registers the query again.
         """
         former = self.queries.with_text(event.text)
         if self._asked[event.text]:
@@ -466,10 +466,10 @@ class SubscriptionRegistry:
         self._answer(session, kept, self.whole(kept.number, session.encoding))
 
     def _since(self, kept: RegisteredQuery, held: int | None) -> list[Fact] | None:
-        """What changed since a position whose rows the client still holds; None where that cannot be told.
+        """Changes since a position whose rows the client still holds; None where they are not known.
 
-        It can be told only of positions at which a step of this node ended. Another node cuts the log differently:
-        what came and went again within a step here may be held by a client that was told of it there.
+        They are known only for positions at which a step of this node ended. Another node cuts the log differently:
+        what came and went again within a step here may be held by a client of that node.
         """
         if held is None or kept.query.shape is AnswerShape.NUMBER or kept.since is None:
             return None
@@ -509,7 +509,7 @@ class SubscriptionRegistry:
                 self._timers.at(now + self._rules.grace, partial(self._drop_idle, kept))
 
     def _drop_idle(self, kept: RegisteredQuery, now: int) -> None:
-        """Drop a query if nobody has wanted it for long enough; ask for that again until the log says so."""
+        """Drop a query after long enough without subscribers; append that again until the log confirms it."""
         if self.queries.get(kept.number) is not kept or kept.idle_since is None or kept.name is not None:
             kept.watched = False
             return
@@ -534,7 +534,7 @@ class SubscriptionRegistry:
         self.touched[session.connection] = session
 
     def _answer(self, session: Session, kept: RegisteredQuery, facts: Iterable[Fact]) -> None:
-        """Say what a query's answer is, or why there is none for now."""
+        """Send a query's answer, or the reason of its suspension."""
         if kept.suspended is not None:
             facts = (Suspended(kept.number, kept.epoch, kept.suspended),)
         for fact in facts:

@@ -1,4 +1,4 @@
-"""What is to be looked at again later: a heap, so that a tick costs what is due and not what there is."""
+"""Timer heap: scheduled calls; a tick costs what is due, not what there is."""
 
 import heapq
 from collections.abc import Callable, Iterator
@@ -6,7 +6,7 @@ from itertools import count
 
 
 class Timers:
-    """Calls that fall due. One that is no longer wanted finds that out when it is made.
+    """Scheduled calls. A call that is obsolete detects that itself when it runs.
 
     >>> timers = Timers()
     >>> timers.at(20, print)
@@ -22,7 +22,7 @@ class Timers:
         self._order = count()
 
     def at(self, due: int, call: Callable[[int], None]) -> None:
-        """Have a call made, with the time, when it is due."""
+        """Schedule a call; it gets the time as its argument."""
         heapq.heappush(self._heap, (due, next(self._order), call))
 
     @property

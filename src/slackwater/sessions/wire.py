@@ -1,4 +1,4 @@
-"""Notifications and answers, which are in columns, as facts that can be sent.
+"""Wire facts: notifications and answers in columns, as facts of the message protocol.
 
 A row is turned into Python values once, for all queries that show the same columns of it and for all sessions.
 """
@@ -18,14 +18,14 @@ from slackwater.sessions.query_registry import RegisteredQuery
 
 
 def subscribed(ref: int, kept: RegisteredQuery, schema: TableSchema, was: int | None = None) -> Subscribed:
-    """What a client is told about a subscription that it has; `was` is for a cache whose rows it has in part."""
+    """Fact of a granted subscription; `was` is for a cache whose rows the client has in part."""
     query = kept.query
     if query.shape is AnswerShape.ROWS:
         types = tuple(schema.column(name).type.value for name in query.columns)
-        told = Subscribed(ref, kept.number, kept.epoch, query.columns, types, schema.key, 0.0, 1.0)
+        fact = Subscribed(ref, kept.number, kept.epoch, query.columns, types, schema.key, 0.0, 1.0)
         if query.pushed is None:
-            return told
-        return msgspec.structs.replace(told, region=plain_region(query.pushed), since=kept.since, was=was)
+            return fact
+        return msgspec.structs.replace(fact, region=plain_region(query.pushed), since=kept.since, was=was)
     bound = query.bound
     return Subscribed(ref, kept.number, kept.epoch, (), (), (), bound.within, bound.fidelity)
 

@@ -47,9 +47,9 @@ class EngineView:
         """All that has been said of a query that is registered."""
         return self._engine.answer(number)
 
-    def look(self, number: int) -> None:
+    def recheck(self, number: int) -> None:
         """Refuse a query that takes too much still."""
-        self._engine.look(number)
+        self._engine.recheck(number)
 
     def select(self, table: str, region: Region) -> pa.RecordBatch:
         """The rows of a table that lie in a region."""
@@ -93,7 +93,7 @@ class ReplicaView:
         """All that has been said of a query that is registered."""
         return self.replica.answer(number)
 
-    def look(self, number: int) -> None:
+    def recheck(self, number: int) -> None:
         """No re-check is needed: published answers are always available."""
 
     def select(self, table: str, region: Region) -> pa.RecordBatch:
