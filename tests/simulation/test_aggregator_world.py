@@ -8,7 +8,7 @@ from simulation.aggregator_world import run, traced
 from tests.support.planted_aggregator_bugs import PLANTED, Planted
 
 DEFAULT_SEEDS = range(50)
-SLOW_SEEDS = range(5_000)
+SLOW_SEEDS = range(500)
 
 IN_EVERY_WORLD = {
     "QueriesResumed",
@@ -66,8 +66,8 @@ def test_every_promise_is_kept() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(2 * 3600)
-def test_every_promise_is_kept_in_thousands_of_worlds() -> None:
+@pytest.mark.timeout(3600)
+def test_every_promise_is_kept_in_hundreds_of_worlds() -> None:
     check(SLOW_SEEDS)
 
 

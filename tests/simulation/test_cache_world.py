@@ -9,7 +9,7 @@ from tests.support.planted_bugs import Planted
 from tests.support.planted_cache_bugs import PLANTED
 
 DEFAULT_SEEDS = range(40)
-SLOW_SEEDS = range(10_000)
+SLOW_SEEDS = range(500)
 PLANTED_SEEDS = 120
 
 IN_EVERY_WORLD = {
@@ -51,8 +51,8 @@ def test_every_answer_is_right() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(8 * 3600)
-def test_every_answer_is_right_in_thousands_of_worlds() -> None:
+@pytest.mark.timeout(3600)
+def test_every_answer_is_right_in_hundreds_of_worlds() -> None:
     check(SLOW_SEEDS)
 
 

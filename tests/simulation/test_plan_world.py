@@ -12,7 +12,7 @@ from slackwater.hosting.binder import Binder
 from tests.support.planted_plan_bugs import PLANTED, Planted
 
 DEFAULT_SEEDS = range(25)
-SLOW_SEEDS = range(10_000)
+SLOW_SEEDS = range(500)
 
 IN_EVERY_WORLD = {
     "aggregator cut off",
@@ -55,8 +55,8 @@ def test_every_promise_is_kept() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(4 * 3600)
-def test_every_promise_is_kept_in_thousands_of_worlds() -> None:
+@pytest.mark.timeout(3600)
+def test_every_promise_is_kept_in_hundreds_of_worlds() -> None:
     check(SLOW_SEEDS)
 
 

@@ -10,7 +10,7 @@ from simulation.world import Setting
 from tests.support.planted_bugs import PLANTED, Planted
 
 DEFAULT_SEEDS = range(200)
-SLOW_SEEDS = range(10_000)
+SLOW_SEEDS = range(1_000)
 
 IN_EVERY_WORLD = {
     "append",
@@ -74,8 +74,8 @@ def test_every_promise_is_kept() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(4 * 3600)
-def test_every_promise_is_kept_in_thousands_of_worlds() -> None:
+@pytest.mark.timeout(3600)
+def test_every_promise_is_kept_in_hundreds_of_worlds() -> None:
     check(SLOW_SEEDS)
 
 
