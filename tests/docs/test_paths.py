@@ -106,6 +106,27 @@ def test_what_a_page_names_exists(page: Path) -> None:
     assert not wrong_references(page)
 
 
+def test_files_that_docstrings_mention_exist() -> None:
+    mention = re.compile(r"\b(?:tests|docs|benchmarks|experiments|simulation|tools)/[\w/-]+\.(?:py|md|json)")
+    missing = [
+        f"{path}: {name}" for path in files() if "/tests/" not in f"/{path}"
+        for name in mention.findall((ROOT / path).read_text()) if not (ROOT / name).exists()
+    ]  # fmt: skip
+    assert not missing
+
+
+def test_modules_that_docstrings_mention_exist() -> None:
+    rooms = {path.name for path in PACKAGE.iterdir() if path.is_dir()}
+    missing = [
+        f"{path}: {name}"
+        for path in files()
+        if path.startswith(("src", "simulation", "experiments"))
+        for name in re.findall(r"`([a-z_]+(?:\.\w+)+)`", (ROOT / path).read_text())
+        if name.split(".")[0] in rooms and not FILE.fullmatch(name) and not module_exists(f"slackwater.{name}")
+    ]
+    assert not missing
+
+
 @pytest.mark.parametrize(
     "line",
     ["`sessions/said.py`", "`slackwater.lab.plans`", "`Host.joins` in `processing/host.py`", "`server/network/`"],

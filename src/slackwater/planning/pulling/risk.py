@@ -18,7 +18,7 @@ _FIT = (-0.82215223, 1.48851587, -1.13520398, 0.27886807, -0.18628806, 0.0967841
 
 
 def tail(x: float) -> float:
-    """The chance that a standard normal is beyond √2·x; the plain twin of `kernels.pull_uncertainty.tail`.
+    """The chance that a standard normal is beyond √2·x; the plain twin of `kernels.pull_risk.tail`.
 
     >>> abs(tail(1.5) / (0.5 * math.erfc(1.5)) - 1) < 2e-7
     True

@@ -2,7 +2,7 @@
 
 Design
     Joins that compare the same columns lie on one *line*: of a band it is the values themselves, of an equality the
-    keys scattered from 0 to 1. It is cut (`matching.sharding.Cuts`); a shard owns the left rows between its bounds and
+    keys scattered from 0 to 1. It is cut (`matching.shard.Cuts`); a shard owns the left rows between its bounds and
     has a copy of each right row that may be a partner of one that it owns. All shards know all joins of the line. So a
     pair is found by the shard that owns its left row and by no other, and a row goes to few shards.
 
