@@ -148,7 +148,8 @@ class SimulatedPlanner(SimulatedNode):
         for events in self.engine.events(self._truth.read(start, end)) if start < end else ():
             for event in events:
                 match event:
-                    case QueryRegistered(number, epoch, query=query):
+                    case QueryRegistered(one, query):
+                        number, epoch = one.number, one.epoch
                         todo = self.planner.registered(number, epoch, planned_form(query), self._now)
                         self.handle(event)
                         self._do(todo)

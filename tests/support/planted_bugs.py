@@ -15,6 +15,7 @@ from slackwater.hosting.step import Registration
 from slackwater.log import Entry, Registered
 from slackwater.sessions.events import QueryRegistered, QueryUnregistered
 from slackwater.sessions.query_registry import RegisteredQuery
+from slackwater.sessions.registrar import BoundQuery
 from slackwater.sessions.session import Session
 from slackwater.sessions.state import ServerState
 from slackwater.sessions.subscriptions import SubscriptionRegistry
@@ -175,7 +176,7 @@ class DroppedForEver(SubscriptionRegistry):
         self._ever: set[str] = set()
 
     def _asked_for(self, event: QueryRegistered) -> bool:
-        if self._asked[event.text]:
+        if self._asked[event.text, event.registration.rights]:
             self._ever.add(event.text)
         return event.text in self._ever
 
@@ -183,9 +184,9 @@ class DroppedForEver(SubscriptionRegistry):
 class NotAskedAgain(SubscriptionRegistry):
     """A registration that does not reach the log is waited for in vain."""
 
-    def _register(self, text: str, name: str | None, owner: str, bound: Any, again: bool, now: int) -> None:
-        if not again and bound is not None:
-            super()._register(text, name, owner, bound, again, now)
+    def _register(self, bound: BoundQuery, owner: str, again: bool, now: int) -> None:
+        if not again:
+            super()._register(bound, owner, again, now)
 
 
 class BehindTheClient(Session):

@@ -26,11 +26,10 @@ class AggregatorEngine(NodeEngine):
 
     # ---- which queries, and within what
 
-    def bind(self, sql: str) -> tuple[StandingQuery, str, str | None]:
-        """A subscription's query, as on any node, if it can be kept over what is held here."""
-        bound = super().bind(sql)
-        self.mirrored_items.check(bound[0], self.schema(bound[0].table))
-        return bound
+    def check(self, query: StandingQuery) -> None:
+        """Refuse a bound query that cannot be kept over what is held here."""
+        super().check(query)
+        self.mirrored_items.check(query, self.schema(query.table))
 
     def held(self, query: StandingQuery) -> StandingQuery:
         """The query within what its floor leaves of its bound."""

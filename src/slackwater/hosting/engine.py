@@ -25,12 +25,13 @@ import pyarrow as pa
 from slackwater.core.errors import SlackwaterError, StoreError
 from slackwater.core.hosts import HostKind
 from slackwater.core.query import StandingQuery
+from slackwater.core.rights import EVERY_ROW, Grant
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Position
 from slackwater.hosting.binder import Binder
 from slackwater.hosting.registrations import Registrations
 from slackwater.hosting.step import Registration, Step
-from slackwater.kinds.registry import kept_as, query_of
+from slackwater.kinds.registry import conjoin, kept_as, query_of
 from slackwater.log import (
     Entry,
     Quarantined,
@@ -291,11 +292,23 @@ class QueryEngine:
             # Two clients registered the name at once: the first in the log has it, on every node.
             self._pass_over(entry.end)
             return
+        rights = EVERY_ROW if isinstance(record.rights, msgspec.UnsetType) else Grant.read(record.rights)
         one = Registration(
-            number, record.owner, record.name, record.text, entry.first, record.epoch, HostKind(record.host)
+            number,
+            record.owner,
+            record.name,
+            record.text,
+            entry.first,
+            record.epoch,
+            HostKind(record.host),
+            rights,
         )
         try:
-            query = self.bind(record.text)[0] if record.query is None else query_of(record.query, record.text)
+            query = (
+                conjoin(self.bind(record.text)[0], rights)
+                if record.query is None
+                else query_of(record.query, record.text)
+            )
             # Checked on every host: all engines of a log must know the same registrations.
             self.check_size(query)
             if self.keeps(one):

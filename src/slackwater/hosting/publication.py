@@ -15,6 +15,7 @@ import pyarrow as pa
 from slackwater.core.errors import StoreError
 from slackwater.core.hosts import HostKind
 from slackwater.core.query import StandingQuery
+from slackwater.core.rights import EVERY_ROW, Grant
 from slackwater.core.schema_codec import plain_schema, schema_of
 from slackwater.core.types import Position
 from slackwater.hosting.step import Registration, Step
@@ -241,12 +242,15 @@ def _rows(plain: _PlainRows) -> Rows:
 
 
 def _plain_registration(one: Registration) -> list[Any]:
-    return [one.number, one.owner, one.name, one.text, one.position, one.epoch, one.host.value]
+    # Rights come last and only where there are any: without them the bytes are those of earlier versions.
+    rights = [one.rights.plain()] if one.rights.regions else []
+    return [one.number, one.owner, one.name, one.text, one.position, one.epoch, one.host.value, *rights]
 
 
 def _registration(plain: list[Any]) -> Registration:
-    number, owner, name, text, position, epoch, host = plain
-    return Registration(number, owner, name, text, Position(position), epoch, HostKind(host))
+    number, owner, name, text, position, epoch, host, *rights = plain
+    grant = Grant.read(rights[0]) if rights else EVERY_ROW
+    return Registration(number, owner, name, text, Position(position), epoch, HostKind(host), grant)
 
 
 def _plain_answer(one: Answer) -> _PlainAnswer:

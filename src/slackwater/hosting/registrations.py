@@ -13,14 +13,26 @@ import msgspec
 
 from slackwater.core.hosts import HostKind
 from slackwater.core.query import StandingQuery
+from slackwater.core.rights import EVERY_ROW, Grant
 from slackwater.core.types import Position
 from slackwater.hosting.step import Registration
 from slackwater.kinds.registry import kept_as, plain_query, query_of
 
-PlainRegistration: TypeAlias = tuple[int, str, str | None, str, int, int, str, str | tuple[str, ...], Any]
-"""Number, owner, name, text, position, epoch, host, table or tables and query, as they are written down."""
-_Identity: TypeAlias = tuple[HostKind, str]
-"""What makes two registrations one query: the host that keeps it, and its text."""
+_Identity: TypeAlias = tuple[str, Grant]
+"""What makes two registrations one query: its text, and the rights that it was conjoined with."""
+
+
+class _PlainRegistration(msgspec.Struct, array_like=True):
+    number: int
+    owner: str
+    name: str | None
+    text: str
+    position: int
+    epoch: int
+    host: str
+    table: str | tuple[str, ...]
+    query: msgspec.Raw
+    rights: list[Any] = []
 
 
 class Registrations:
@@ -58,7 +70,9 @@ class Registrations:
             query.table if len(query.tables) == 1 else query.tables,
             plain_query(query),
         )
-        self._encoded[number] = msgspec.Raw(msgspec.msgpack.encode(plain))
+        # Rights come last and only where there are any: without them the bytes are those of earlier versions.
+        rights = (one.rights.plain(),) if one.rights.regions else ()
+        self._encoded[number] = msgspec.Raw(msgspec.msgpack.encode((*plain, *rights)))
 
     def pop(self, number: int) -> Registration | None:
         """Remove a registration."""
@@ -75,9 +89,9 @@ class Registrations:
             self._unindex(known)
         return known
 
-    def numbers(self, host: HostKind, text: str) -> Sequence[int]:
-        """The numbers of the queries of this text that a host keeps, the lowest first."""
-        return self._numbers.get((host, text), ())
+    def numbers(self, text: str, rights: Grant) -> Sequence[int]:
+        """The numbers of the queries of this text under these rights, on all hosts, the lowest first."""
+        return self._numbers.get((text, rights), ())
 
     def named(self, name: str) -> Registration | None:
         """The registration of this name, in whatever case it is written."""
@@ -88,24 +102,24 @@ class Registrations:
         """How many registrations belong to an owner."""
         return self._owned[owner]
 
-    def has(self, host: HostKind, text: str, name: str | None) -> bool:
-        """Whether a host keeps a query of this text under this name, in whatever case it is written."""
-        names = (self.all[number].name for number in self.numbers(host, text))
+    def has(self, host: HostKind, text: str, name: str | None, rights: Grant = EVERY_ROW) -> bool:
+        """True if a host has a query of this text and these rights under this name, in whatever case."""
         wanted = None if name is None else name.lower()
-        return any((None if one is None else one.lower()) == wanted for one in names)
+        found = (self.all[number] for number in self.numbers(text, rights))
+        return any(one.host is host and (one.name and one.name.lower()) == wanted for one in found)
 
     def _index(self, one: Registration) -> None:
         self.all[one.number] = one
-        insort(self._numbers.setdefault((one.host, one.text), []), one.number)
+        insort(self._numbers.setdefault((one.text, one.rights), []), one.number)
         if one.name is not None:
             self._names.setdefault(one.name.lower(), one.number)
         self._owned[one.owner] += 1
 
     def _unindex(self, one: Registration) -> None:
-        numbers = self._numbers[one.host, one.text]
+        numbers = self._numbers[one.text, one.rights]
         numbers.remove(one.number)
         if not numbers:
-            del self._numbers[one.host, one.text]
+            del self._numbers[one.text, one.rights]
         if one.name is not None and self._names.get(one.name.lower()) == one.number:
             del self._names[one.name.lower()]
         self._owned[one.owner] -= 1
@@ -114,8 +128,8 @@ class Registrations:
 
     def query(self, number: int) -> StandingQuery:
         """Decode the query of a registration."""
-        plain = msgspec.msgpack.decode(self._encoded[number], type=PlainRegistration)
-        return query_of(plain[8], plain[3])
+        plain = _DECODER.decode(self._encoded[number])
+        return query_of(msgspec.msgpack.decode(plain.query), plain.text)
 
     def on_table(self, table: str) -> Iterator[int]:
         """The numbers of those that read a table."""
@@ -147,8 +161,10 @@ class Registrations:
         made = cls()
         for raw in plain:
             body = raw.copy()
-            number, owner, name, text, position, epoch, host, table, _ = _DECODER.decode(body)
-            made._index(Registration(number, owner, name, text, Position(position), epoch, HostKind(host)))
+            one = _DECODER.decode(body)
+            number, table, grant = one.number, one.table, Grant.read(one.rights)
+            position, host = Position(one.position), HostKind(one.host)
+            made._index(Registration(number, one.owner, one.name, one.text, position, one.epoch, host, grant))
             made._tables[number] = (table,) if isinstance(table, str) else table
             made._encoded[number] = body
             if len(made._tables[number]) > 1:
@@ -156,4 +172,4 @@ class Registrations:
         return made
 
 
-_DECODER = msgspec.msgpack.Decoder(tuple[int, str, str | None, str, int, int, str, str | tuple[str, ...], msgspec.Raw])
+_DECODER = msgspec.msgpack.Decoder(_PlainRegistration)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from slackwater.core.hosts import HostKind
 from slackwater.core.query import StandingQuery
+from slackwater.core.rights import EVERY_ROW, Grant
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Position
 from slackwater.processing.base import Notifications
@@ -20,6 +21,8 @@ class Registration:
     position: Position
     epoch: int = 0
     host: HostKind = HostKind.NODE
+    rights: Grant = EVERY_ROW
+    """What its owner may see of its tables; the query is conjoined with it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

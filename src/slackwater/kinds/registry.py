@@ -7,6 +7,8 @@ from sqlglot import exp
 
 from slackwater.core.errors import NotSupported, StoreError
 from slackwater.core.query import StandingQuery
+from slackwater.core.region import EVERYTHING
+from slackwater.core.rights import Grant
 from slackwater.core.schema import TableSchema
 from slackwater.kinds.aggregate.kind import AggregateKind
 from slackwater.kinds.base import QueryKind
@@ -54,6 +56,15 @@ def query_of(plain: list[Any], text: str = "") -> StandingQuery:
 def check_query(query: StandingQuery, schema: Callable[[str], TableSchema]) -> None:
     """Refuse a query that names what its tables do not have, or compares what cannot be compared."""
     kind_of(query).check(query, [schema(name) for name in query.tables])
+
+
+def conjoin(query: StandingQuery, grant: Grant) -> StandingQuery:
+    """The query over those rows of its tables alone that a grant allows."""
+    for table in dict.fromkeys(query.tables):
+        region = grant.of(table)
+        if region != EVERYTHING:
+            query = kind_of(query).conjoin(query, table, region)
+    return query
 
 
 def kept_as(query: StandingQuery) -> StandingQuery:

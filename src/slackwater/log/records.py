@@ -92,6 +92,8 @@ class Registered:
     epoch: int = 0
     query: list[Any] | None = None
     host: str = HostKind.NODE.value
+    rights: list[Any] | msgspec.UnsetType = msgspec.UNSET
+    """The owner's rights that `query` is conjoined with, in plain lists; not written where there are none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from msgspec import UnsetType
+
 from slackwater.core.clock import Clock
 from slackwater.core.errors import LogAway, LogError, SlackwaterError
 from slackwater.core.hosts import HostKind, Placement
 from slackwater.core.query import StandingQuery
+from slackwater.core.region import Region
+from slackwater.core.rights import EVERY_ROW, Grant
 from slackwater.core.types import Position
 from slackwater.deployment.endpoint_file import read_state
 from slackwater.dissemination.transports import TransportLimits
@@ -46,7 +50,7 @@ from slackwater.server.session_host import Sessions
 from slackwater.server.store import STORE_FILE, Store
 from slackwater.server.upstreams import OfferedItems, Offers, Pulling, Upstream
 from slackwater.sessions.engine import NodeEngine
-from slackwater.sessions.events import Append, Event
+from slackwater.sessions.events import Append, Event, RightsChanged
 from slackwater.sessions.limits import ServerLimits
 from slackwater.sessions.registrar import Registrar
 from slackwater.sessions.router import Router
@@ -161,6 +165,7 @@ class Node:
         self.registrar = Registrar(self.engine, settings.limits, self.router)
         limits = TransportLimits(message=settings.limits.unsent, unsent=settings.limits.unsent)
         self.channels = None if settings.channels is None else ChannelHost(settings.channels, limits)
+        self.registrar.rights = self.store.rights()
         self.lanes: dict[HostKind, Lane] = {}
         for make_lane in LANES:
             lane = make_lane(self)
@@ -291,6 +296,8 @@ class Node:
         if self.writable:
             pending, memory = self.settings.limits.pending_rows, self.settings.memory
             self._writing = WriteQueue(self.log, self.clock, memory, pending, self._more.set)
+            if self.registrar.outdated():
+                work.append(self._apply_rights())
             work.append(self._writing.run())
 
         def over(task: asyncio.Task[None]) -> None:
@@ -343,6 +350,35 @@ class Node:
         if self._writing is None:
             raise LogError("this node follows a log that another process writes: it takes no changes; ask the other")
         return await self._writing.submit(change, rows)
+
+    # ---- rights
+
+    async def grant(self, principal: str, table: str, region: Region) -> None:
+        """Let a principal see these rows of a table alone; EVERYTHING takes a restriction back.
+
+        It is durable before it takes effect. Live subscribers of the principal are told by a new epoch of what they
+        subscribe to; when this returns that is in the log, and was applied here.
+        """
+        _, end = await self.log_span()
+        self.store.grant(principal, table, region, max(end, self.engine.position))
+        self.registrar.rights = self.store.rights()
+        for lane in self.lanes.values():
+            lane.sessions.handle(RightsChanged(principal))
+        if self.writable:
+            await self._apply_rights()
+
+    async def _apply_rights(self) -> None:
+        """Bring all registrations under the present rights of their owners.
+
+        A plan or a label that is under way may come first under the same epoch: then it is asked for once more.
+        """
+        position = await self.change(lambda target: target.log.end)
+        while await self.reached(position, self.settings.limits.wait_seconds):
+            records = self.registrar.outdated()
+            if not records:
+                return
+            position = await self.change(lambda target, made=records: target.log.append(made), len(records))  # type: ignore[misc]
+        raise LogError("the rights are in force for new queries; those that stand follow when the log is read on")
 
     async def reached(self, position: Position, seconds: float) -> bool:
         """Wait until everything before a position was applied; False if that takes too long."""
@@ -474,7 +510,8 @@ class Node:
             known = self.engine.registrations.get(record.number)
             return known is None or known.epoch >= record.epoch
         host = HostKind(record.host)
-        return host is not HostKind.NODE and self.engine.registry.has(host, record.text, record.name)
+        rights = EVERY_ROW if isinstance(record.rights, UnsetType) else Grant.read(record.rights)
+        return host is not HostKind.NODE and self.engine.registry.has(host, record.text, record.name, rights)
 
     # ---- upkeep
 

@@ -20,15 +20,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import msgspec
+
 from slackwater.core.errors import StoreError
 from slackwater.core.hosts import HostKind
+from slackwater.core.region import Region
+from slackwater.core.region_codec import plain_region, region_of
+from slackwater.core.rights import EVERY_ROW, Grant, Rights
 from slackwater.core.types import Instant, Position
 from slackwater.hosting.step import Registration
 
 STORE_FILE = "server.sqlite"
 LONGEST_TOKEN_NAME = 128
 _PREFIX = "sw"
-_FORMAT = 2
+_FORMAT = 3
 _BUSY_MILLISECONDS = 5_000
 
 _TABLES = """
@@ -38,7 +43,11 @@ CREATE TABLE IF NOT EXISTS token (
 ) STRICT;
 CREATE TABLE IF NOT EXISTS registration (
     number INTEGER PRIMARY KEY, owner TEXT NOT NULL, name TEXT, text TEXT NOT NULL, position INTEGER NOT NULL,
-    epoch INTEGER NOT NULL, host TEXT NOT NULL
+    epoch INTEGER NOT NULL, host TEXT NOT NULL, rights TEXT NOT NULL DEFAULT '[]'
+) STRICT;
+CREATE TABLE IF NOT EXISTS row_right (
+    principal TEXT NOT NULL, table_name TEXT NOT NULL, region TEXT NOT NULL, position INTEGER NOT NULL,
+    PRIMARY KEY (principal, table_name)
 ) STRICT;
 CREATE TABLE IF NOT EXISTS fact (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;
 """
@@ -97,9 +106,35 @@ class Store:
         elif found == 1:
             # Before there were several hosts.
             self._database.execute("ALTER TABLE registration ADD COLUMN host TEXT NOT NULL DEFAULT 'node'")
-            self._database.execute("UPDATE fact SET value = ? WHERE name = 'format'", (_FORMAT,))
+            self._add_rights()
+        elif found == 2:
+            self._add_rights()
         elif found != _FORMAT:
             raise StoreError(f"the store at {self.path} has format {found}, this version reads {_FORMAT}")
+
+    def _add_rights(self) -> None:
+        self._database.execute("ALTER TABLE registration ADD COLUMN rights TEXT NOT NULL DEFAULT '[]'")
+        self._database.execute("UPDATE fact SET value = ? WHERE name = 'format'", (_FORMAT,))
+
+    # ---- rights
+
+    def grant(self, principal: str, table: str, region: Region, position: int) -> None:
+        """Let a principal see these rows of a table alone, from this position of the log on."""
+        plain = msgspec.json.encode(plain_region(region)).decode()
+        with self._writing():
+            self._database.execute(
+                "INSERT OR REPLACE INTO row_right VALUES (?, ?, ?, ?)", (principal, table.lower(), plain, position)
+            )
+
+    def rights(self) -> Rights:
+        """The rights of all principals."""
+        grants: dict[str, Grant] = {}
+        changed: dict[str, int] = {}
+        for principal, table, plain, position in self._rows("SELECT * FROM row_right ORDER BY principal, table_name"):
+            region = region_of(msgspec.json.decode(plain))
+            grants[principal] = grants.get(principal, EVERY_ROW).granting(table, region)
+            changed[principal] = max(changed.get(principal, -1), position)
+        return Rights(grants, changed)
 
     # ---- tokens
 
@@ -187,19 +222,30 @@ class Store:
 
     def _insert(self, registrations: Iterable[Registration], position: Position) -> None:
         self._database.executemany(
-            "INSERT OR REPLACE INTO registration VALUES (?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO registration VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             [
-                (one.number, one.owner, one.name, one.text, one.position, one.epoch, one.host.value)
+                (
+                    one.number,
+                    one.owner,
+                    one.name,
+                    one.text,
+                    one.position,
+                    one.epoch,
+                    one.host.value,
+                    msgspec.json.encode(one.rights.plain()).decode(),
+                )
                 for one in registrations
             ],
         )
         self._database.execute("INSERT OR REPLACE INTO fact VALUES ('registrations', ?)", (position,))
 
     def _registrations(self) -> tuple[Registration, ...]:
-        rows = self._rows("SELECT number, owner, name, text, position, epoch, host FROM registration ORDER BY number")
+        rows = self._rows("SELECT * FROM registration ORDER BY number")
         return tuple(
-            Registration(number, owner, name, text, position, epoch, HostKind(host))
-            for number, owner, name, text, position, epoch, host in rows
+            Registration(
+                number, owner, name, text, position, epoch, HostKind(host), Grant.read(msgspec.json.decode(rights))
+            )
+            for number, owner, name, text, position, epoch, host, rights in rows
         )
 
     # ---- the file

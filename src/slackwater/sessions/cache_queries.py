@@ -19,15 +19,17 @@ from dataclasses import dataclass, field, replace
 
 from slackwater.core.errors import AlgebraError, SlackwaterError
 from slackwater.core.labels import MOST_PAIRS, MOST_WORK, is_pushable, requested_region
+from slackwater.core.query import StandingQuery
 from slackwater.core.region import NOTHING, Region
 from slackwater.dissemination.encoding import encode_rows
 from slackwater.dissemination.messages import Ask, Fact, GiveUp, Reply, Report, Unanswered, WireRegion
 from slackwater.kinds.cache.query import CacheQuery, as_cache
 from slackwater.kinds.checks import check_region
-from slackwater.kinds.registry import plain_query
+from slackwater.kinds.registry import conjoin, plain_query
 from slackwater.log.records import Registered
 from slackwater.sessions.events import Engine
 from slackwater.sessions.query_registry import RegisteredQuery
+from slackwater.sessions.registrar import plain_rights
 from slackwater.sessions.rules import SessionRules
 from slackwater.sessions.session import Session
 from slackwater.sessions.subscriptions import SubscriptionRegistry
@@ -156,8 +158,9 @@ class Questions:
         kept = self._cache(session, ask.table)
         if kept is not None:
             self._note(kept, region, 1).pulled += 1
-        wanted, epoch = self.remainder(session, ask, region)
         try:
+            allowed = region.intersect(self._engine.registrar.rights.of(session.principal.name).of(ask.table))
+            wanted, epoch = self.remainder(session, ask, allowed)
             schema = self._engine.schema(ask.table)
             rows = self._engine.select(ask.table, wanted)
         except SlackwaterError as error:
@@ -243,8 +246,19 @@ def _comparable(a: Region, b: Region) -> bool:
 
 
 def relabelled(kept: RegisteredQuery, region: Region, columns: tuple[str, ...] | None = None) -> Registered:
-    """Registration record of a cache's new labels under the next epoch."""
-    cache = as_cache(kept.query)
+    """The record that gives a cache other labels under the next epoch, of rows that its owner may see."""
+    one, cache = kept.registration, as_cache(kept.query)
     assert cache is not None
-    query = replace(cache, columns=columns or cache.columns, region=region)
-    return Registered(cache.table, kept.text, kept.owner, kept.name, kept.number, kept.epoch + 1, plain_query(query))
+    query: StandingQuery = replace(cache, columns=columns or cache.columns, region=region)
+    if one.rights.regions:
+        try:
+            query = conjoin(query, one.rights)
+        except AlgebraError:
+            query = replace(cache, columns=columns or cache.columns, region=NOTHING)
+        pushed = query.pushed
+        if pushed is None or not is_pushable(pushed):
+            query = replace(cache, columns=columns or cache.columns, region=NOTHING)
+    rights = plain_rights(one.rights)
+    return Registered(
+        cache.table, one.text, one.owner, one.name, one.number, one.epoch + 1, plain_query(query), rights=rights
+    )

@@ -50,8 +50,12 @@ class NodeEngine(QueryEngine):
     def bind(self, sql: str) -> tuple[StandingQuery, str, str | None]:
         """A subscription's query, as on any host, unless its answer or what it takes to keep it is too large."""
         bound = super().bind(sql)
-        self.check_size(bound[0])
+        self.check(bound[0])
         return bound
+
+    def check(self, query: StandingQuery) -> None:
+        """Refuse a bound query that cannot be kept here."""
+        self.check_size(query)
 
     def answer(self, number: int) -> Answer:
         """The answer of a registered query, as last published."""
@@ -152,4 +156,4 @@ def events_of(step: Step) -> list[Event]:
 
 
 def _registered(one: Registration, query: StandingQuery) -> QueryRegistered:
-    return QueryRegistered(one.number, one.epoch, one.text, one.owner, one.name, query)
+    return QueryRegistered(one, query)

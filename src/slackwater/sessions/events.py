@@ -30,6 +30,7 @@ from slackwater.dissemination.delivery.base import ChannelAction
 from slackwater.dissemination.encoding import Encoding
 from slackwater.dissemination.messages import FromClient, FromNode
 from slackwater.hosting.registrations import Registrations
+from slackwater.hosting.step import Registration
 from slackwater.log.records import Registered, Unregistered
 from slackwater.processing.base import Answer, Notifications
 from slackwater.sessions.registrar import Registrar
@@ -98,12 +99,30 @@ class QueryRegistered:
     A number that is there already is replaced, if the epoch is higher.
     """
 
-    number: int
-    epoch: int
-    text: str
-    owner: str
-    name: str | None
+    registration: Registration
     query: StandingQuery
+
+    @property
+    def number(self) -> int:
+        """The number of the query."""
+        return self.registration.number
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of its plan."""
+        return self.registration.epoch
+
+    @property
+    def text(self) -> str:
+        """The text that it is registered under."""
+        return self.registration.text
+
+
+@dataclass(frozen=True, slots=True)
+class RightsChanged:
+    """The rights of a principal are others from here on; queries that it owns come under another epoch in the log."""
+
+    principal: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +169,7 @@ Event: TypeAlias = (
     | Disconnected
     | Applied
     | QueryRegistered
+    | RightsChanged
     | QueryUnregistered
     | QueriesSuspended
     | QueriesResumed

@@ -2,9 +2,10 @@
 
 from typing import TypeAlias
 
+from slackwater.core.rights import Grant
 from slackwater.sessions.session import Session, SessionSubscription
 
-_Key: TypeAlias = tuple[str, str | None]
+_Key: TypeAlias = tuple[str, Grant, str | None]
 _Waiter: TypeAlias = tuple[Session, SessionSubscription]
 
 
@@ -18,41 +19,46 @@ class PendingSubscriptions:
         return sum(len(waiters) for waiters in self._waiters.values())
 
     def add(self, session: Session, subscription: SessionSubscription) -> bool:
-        """Add a subscription; True if it is the first for its text and name."""
-        key = _key(subscription.text, subscription.name)
+        """Let a subscription wait; whether it is the first to wait for this."""
+        key = _key(subscription.text, subscription.rights, subscription.name)
         first = key not in self._waiters
         self._waiters.setdefault(key, {})[session.connection, subscription.ref] = (session, subscription)
         return first
 
     def remove(self, session: Session, subscription: SessionSubscription) -> None:
-        """Remove a subscription."""
-        key = _key(subscription.text, subscription.name)
+        """It waits no longer."""
+        key = _key(subscription.text, subscription.rights, subscription.name)
         waiters = self._waiters.get(key)
         if waiters is not None:
             waiters.pop((session.connection, subscription.ref), None)
             if not waiters:
                 del self._waiters[key]
 
-    def has_any(self, text: str, name: str | None) -> bool:
-        """True if a subscription is pending for this."""
-        return _key(text, name) in self._waiters
+    def of(self, principal: str) -> list[_Waiter]:
+        """Those of a principal who wait for anything."""
+        waiters = [waiter for some in self._waiters.values() for waiter in some.values()]
+        return [waiter for waiter in waiters if waiter[0].principal.name == principal]
 
-    def take(self, text: str, name: str | None) -> list[_Waiter]:
-        """Remove and return the subscriptions pending for this."""
-        return list(self._waiters.pop(_key(text, name), {}).values())
+    def has_any(self, text: str, rights: Grant, name: str | None) -> bool:
+        """Whether has_any waits for this."""
+        return _key(text, rights, name) in self._waiters
 
-    def served_by(self, text: str, name: str | None) -> list[_Waiter]:
-        """Take the subscriptions that a query with this text and name serves."""
-        served = self.take(text, None)
-        return served if name is None else served + self.take(text, name)
+    def take(self, text: str, rights: Grant, name: str | None) -> list[_Waiter]:
+        """Those who wait for this; they wait no longer."""
+        return list(self._waiters.pop(_key(text, rights, name), {}).values())
 
-    def beaten_by(self, text: str, name: str | None) -> list[_Waiter]:
-        """Take the subscriptions that want this name for another text."""
+    def served_by(self, text: str, rights: Grant, name: str | None) -> list[_Waiter]:
+        """Take those whom a query with this text and name serves."""
+        served = self.take(text, rights, None)
+        return served if name is None else served + self.take(text, rights, name)
+
+    def beaten_by(self, text: str, rights: Grant, name: str | None) -> list[_Waiter]:
+        """Take those who want this name for another text."""
         if name is None:
             return []
-        keys = [key for key in self._waiters if key[1] == name.lower() and key[0] != text]
+        keys = [key for key in self._waiters if key[2] == name.lower() and key[:2] != (text, rights)]
         return [waiter for key in keys for waiter in self.take(*key)]
 
 
-def _key(text: str, name: str | None) -> _Key:
-    return text, None if name is None else name.lower()
+def _key(text: str, rights: Grant, name: str | None) -> _Key:
+    return text, rights, None if name is None else name.lower()

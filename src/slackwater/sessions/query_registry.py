@@ -1,15 +1,17 @@
 """Query registry of a node: standing queries by number, by text and by name.
 
-The same text is one query for all its subscribers. Two nodes may have registered it at the same moment; then the lower
-number is used by all of them, because all read the same log.
+The same text is one query for all who ask for it under the same rights. Two nodes may have registered it at the same
+moment; then the lower number is used by all of them, because all read the same log.
 """
 
-from bisect import insort
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from slackwater.core.query import StandingQuery
+from slackwater.core.rights import EVERY_ROW, Grant
 from slackwater.dissemination.encoding import Encoding
 from slackwater.dissemination.messages import Snapshot, Value
+from slackwater.hosting.registrations import Registrations
+from slackwater.hosting.step import Registration
 from slackwater.sessions.resume_buffer import ResumeBuffer
 from slackwater.sessions.session import Session
 
@@ -18,33 +20,23 @@ class RegisteredQuery:
     """One registered query with its subscribers and the facts last sent to them."""
 
     __slots__ = (
-        "epoch",
         "former",
         "idle_since",
-        "name",
-        "number",
         "ours",
-        "owner",
         "query",
         "recent",
+        "registration",
         "sessions",
         "since",
         "snapshots",
         "suspended",
-        "text",
         "value",
         "warm",
         "watched",
     )
 
-    def __init__(
-        self, number: int, epoch: int, text: str, owner: str, name: str | None, query: StandingQuery, most_recent: int
-    ) -> None:
-        self.number = number
-        self.epoch = epoch
-        self.text = text
-        self.owner = owner
-        self.name = name
+    def __init__(self, registration: Registration, query: StandingQuery, most_recent: int) -> None:
+        self.registration = registration
         self.query = query
         self.sessions: dict[int, Session] = {}
         self.since: int | None = None
@@ -65,21 +57,45 @@ class RegisteredQuery:
         self.snapshots: dict[Encoding, tuple[int, Snapshot]] = {}
         """Encoded answers, and the positions they are of."""
 
-    def replace(self, epoch: int, text: str, name: str | None, query: StandingQuery) -> None:
-        """Replace the query by another form, under another plan epoch."""
+    @property
+    def number(self) -> int:
+        """Its number."""
+        return self.registration.number
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of its plan."""
+        return self.registration.epoch
+
+    @property
+    def text(self) -> str:
+        """The text that it is registered under."""
+        return self.registration.text
+
+    @property
+    def name(self) -> str | None:
+        """What its owner calls it."""
+        return self.registration.name
+
+    @property
+    def rights(self) -> Grant:
+        """The rights that it is conjoined with."""
+        return self.registration.rights
+
+    def replace(self, registration: Registration, query: StandingQuery) -> None:
+        """Take on another form, under another plan."""
         self.former = self.former or (self.epoch, self.query)
-        self.epoch, self.text, self.name, self.query = epoch, text, name, query
+        self.registration, self.query = registration, query
         self.since, self.value = None, None
         self.snapshots.clear()
 
 
 class QueryRegistry:
-    """Index of registered queries."""
+    """A view of the registrations of a host: those that its sessions have been told of, with their state."""
 
-    def __init__(self) -> None:
+    def __init__(self, registry: Callable[[], Registrations]) -> None:
+        self._registry = registry
         self._kept: dict[int, RegisteredQuery] = {}
-        self._by_text: dict[str, list[int]] = {}
-        self._by_name: dict[str, int] = {}
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -91,32 +107,20 @@ class QueryRegistry:
         """The query of this number."""
         return self._kept.get(number)
 
-    def with_text(self, text: str) -> RegisteredQuery | None:
-        """The query that subscriptions of this text share."""
-        numbers = self._by_text.get(text)
-        return self._kept[numbers[0]] if numbers else None
+    def with_text(self, text: str, rights: Grant = EVERY_ROW) -> RegisteredQuery | None:
+        """The query that all use who ask for this text under these rights."""
+        numbers = self._registry().numbers(text, rights)
+        return next((self._kept[number] for number in numbers if number in self._kept), None)
 
     def named(self, name: str) -> RegisteredQuery | None:
         """The query of this name, in whatever case it is written."""
-        number = self._by_name.get(name.lower())
-        return None if number is None else self._kept[number]
+        known = self._registry().named(name)
+        return None if known is None else self._kept.get(known.number)
 
     def add(self, kept: RegisteredQuery) -> None:
-        """Add a query, or index it again after it was replaced."""
+        """Keep a query."""
         self._kept[kept.number] = kept
-        insort(self._by_text.setdefault(kept.text, []), kept.number)
-        if kept.name is not None:
-            self._by_name.setdefault(kept.name.lower(), kept.number)
 
     def remove(self, number: int) -> RegisteredQuery | None:
-        """Remove a query."""
-        kept = self._kept.pop(number, None)
-        if kept is None:
-            return None
-        numbers = self._by_text[kept.text]
-        numbers.remove(number)
-        if not numbers:
-            del self._by_text[kept.text]
-        if kept.name is not None and self._by_name.get(kept.name.lower()) == number:
-            del self._by_name[kept.name.lower()]
-        return kept
+        """Keep it no longer."""
+        return self._kept.pop(number, None)

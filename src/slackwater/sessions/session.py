@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from slackwater.core.rights import EVERY_ROW, Grant
 from slackwater.dissemination.delivery.base import Delivery
 from slackwater.dissemination.encoding import Encoding
 from slackwater.dissemination.messages import (
@@ -53,6 +54,7 @@ class SessionSubscription:
     ref: int
     held: int | None
     text: str = ""
+    rights: Grant = EVERY_ROW
     name: str | None = None
     number: int | None = None
     refused: bool = False

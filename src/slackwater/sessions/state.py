@@ -47,6 +47,7 @@ from slackwater.sessions.events import (
     QueryRegistered,
     QueryUnregistered,
     Received,
+    RightsChanged,
     Send,
     Tick,
     Writable,
@@ -124,6 +125,8 @@ class ServerState:
                 self._forget(event.connection, now)
             case QueryRegistered():
                 self.subscriptions.registered(event, now)
+            case RightsChanged(principal):
+                self.subscriptions.review(principal, now)
             case QueryUnregistered():
                 self.subscriptions.unregistered(event, now)
             case Doubted(why):

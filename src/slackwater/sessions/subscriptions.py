@@ -20,6 +20,7 @@ from functools import partial
 
 from slackwater.core.errors import AnswerTooLarge, SlackwaterError
 from slackwater.core.query import AnswerShape, StandingQuery
+from slackwater.core.rights import Grant
 from slackwater.dissemination.delivery.base import ChannelPlace, Delivery, DeliveryContext
 from slackwater.dissemination.delivery.registry import make_deliveries
 from slackwater.dissemination.encoding import Encoding
@@ -66,7 +67,7 @@ class SubscriptionRegistry:
         self, rules: SessionRules, engine: Engine, timers: Timers, channels: ChannelPlace | None = None
     ) -> None:
         self.position = engine.position
-        self.queries = QueryRegistry()
+        self.queries = QueryRegistry(lambda: engine.registry)
         self.touched: dict[int, Session] = {}
         """Sessions for which something is held since they were last looked at."""
         self.deliveries = make_deliveries(DeliveryContext(self._say, rules.heartbeat, channels))
@@ -84,8 +85,8 @@ class SubscriptionRegistry:
         self._arrived: dict[int, None] = {}
         self._returning: list[tuple[Session, SessionSubscription]] = []
         self._waiting = PendingSubscriptions()
-        self._asked: Counter[str] = Counter()
-        """Appended registrations of each text that have not turned up in the log."""
+        self._asked: Counter[tuple[str, Grant]] = Counter()
+        """How many registrations of a text were asked for and have not turned up in the log."""
         self._granted: Counter[str] = Counter()
         self._outgrown: dict[int, str] = {}
         """Queries suspended because they exceed a limit, with the reason sent to clients."""
@@ -113,11 +114,11 @@ class SubscriptionRegistry:
             self._refuse(session, subscription, f"you have {most} subscriptions, as many as are allowed; end one first")
             return
         try:
-            bound = self._registrar.bind(message.sql, self._rules.host)
+            bound = self._registrar.bind(message.sql, session.principal.name, self._rules.host)
         except SlackwaterError as error:
             self._refuse(session, subscription, str(error), _host(error))
             return
-        subscription.text, subscription.name = bound.text, bound.name
+        subscription.text, subscription.rights, subscription.name = bound.text, bound.rights, bound.name
         self._granted[session.principal.name] += 1
         self._find(session, subscription, bound, now)
 
@@ -151,14 +152,12 @@ class SubscriptionRegistry:
         """A query is kept, or is another one from now on."""
         kept = self.queries.get(event.number)
         if kept is None:
-            kept = RegisteredQuery(
-                event.number, event.epoch, event.text, event.owner, event.name, event.query, self._limits.recent_keys
-            )
+            kept = RegisteredQuery(event.registration, event.query, self._limits.recent_keys)
             kept.ours = event.number < self._born or self._asked_for(event)
             self._idle(kept, now)
         elif event.epoch > kept.epoch:
-            self.queries.remove(event.number)
-            kept.replace(event.epoch, event.text, event.name, event.query)
+            kept.replace(event.registration, event.query)
+            self._part(kept, now)
         else:
             return
         self.queries.add(kept)
@@ -186,6 +185,43 @@ class SubscriptionRegistry:
                     self._returning.append((session, subscription))
         if not self.in_step:
             self.settle(now)
+
+    def review(self, principal: str, now: int) -> None:
+        """The rights of a principal are others: its subscriptions are for queries under those.
+
+        The queries that it owns itself follow in the log, under the same numbers.
+        """
+        for kept in list(self.queries):
+            self._part(kept, now, principal)
+        for session, subscription in self._waiting.of(principal):
+            self._waiting.remove(session, subscription)
+            self._returning.append((session, subscription))
+        if not self.in_step:
+            self.settle(now)
+
+    def _part(self, kept: RegisteredQuery, now: int, awaited: str | None = None) -> None:
+        """Part a query from the sessions whose rights are not its own: they ask again under theirs.
+
+        `awaited` owns the query, if it is to come under the rights of the owner by way of the log.
+        """
+        for session in list(kept.sessions.values()):
+            rights = self._registrar.rights.of(session.principal.name).on(kept.query.tables)
+            if rights == kept.rights:
+                for ref in session.references[kept.number]:
+                    session.subscriptions[ref].rights = rights
+                continue
+            if kept.registration.owner == awaited == session.principal.name and session.principal.may_register:
+                continue
+            session.forget(kept.number)
+            session.sizes.pop(kept.number, None)
+            session.deliveries.pop(kept.number).leave(kept.number, session)
+            for ref in sorted(session.references.pop(kept.number)):
+                subscription = session.subscriptions[ref]
+                subscription.number, subscription.held = None, None
+                self._say(session, Suspended(kept.number, kept.epoch, "your rights have changed; it is asked again"))
+                self._returning.append((session, subscription))
+            del kept.sessions[session.connection]
+            self._idle(kept, now)
 
     def suspend(self, event: QueriesSuspended) -> None:
         """Suspend queries: present and new subscribers are notified with the reason."""
@@ -266,14 +302,14 @@ class SubscriptionRegistry:
                     self._say(session, self.subscribed(ref, kept, was))
                 self._answer(session, kept, self.whole(number, session.encoding) if filled is None else filled)
             kept.former = None
-            for session, subscription in self._waiting.served_by(kept.text, kept.name):
+            for session, subscription in self._waiting.served_by(kept.text, kept.rights, kept.name):
                 self._attach(session, subscription, kept)
-            for session, subscription in self._waiting.beaten_by(kept.text, kept.name):
+            for session, subscription in self._waiting.beaten_by(kept.text, kept.rights, kept.name):
                 assert kept.name is not None
                 self._end(session, subscription, str(taken(kept.name)))
         for session, subscription in returning:
             if session.subscriptions.get(subscription.ref) is subscription:
-                self._find(session, subscription, None, now)
+                self._ask_again(session, subscription, now)
         if self._outgrown and not self._recheck_scheduled:
             self._recheck_scheduled = True
             self._timers.at(now + self._rules.heartbeat, self._recheck)
@@ -341,13 +377,13 @@ class SubscriptionRegistry:
 
     # The steps of it.
 
-    def _find(self, session: Session, subscription: SessionSubscription, bound: BoundQuery | None, now: int) -> None:
+    def _find(self, session: Session, subscription: SessionSubscription, bound: BoundQuery, now: int) -> None:
         """Attach a subscription to the query it asks for, or register that."""
         if subscription.name is None:
-            kept = self.queries.with_text(subscription.text)
+            kept = self.queries.with_text(subscription.text, subscription.rights)
         else:
             kept = self.queries.named(subscription.name)
-            if kept is not None and kept.text != subscription.text:
+            if kept is not None and (kept.text, kept.rights) != (subscription.text, subscription.rights):
                 self._end(session, subscription, str(taken(subscription.name)))
                 return
         if kept is not None and kept.since is not None and not self.in_step:
@@ -358,7 +394,17 @@ class SubscriptionRegistry:
             # It may turn up in the log; if it does not, it has to be asked for where the log is written.
             self._timers.at(now + self._rules.lease, partial(self._elsewhere, session, subscription))
         elif kept is None and first:
-            self._register(subscription.text, subscription.name, session.principal.name, bound, False, now)
+            self._register(bound, session.principal.name, False, now)
+
+    def _ask_again(self, session: Session, subscription: SessionSubscription, now: int) -> None:
+        """Bind a subscription anew, because its query is gone or its rights are others."""
+        try:
+            bound = self._registrar.bind(subscription.text, session.principal.name, self._rules.host)
+        except SlackwaterError as error:
+            self._end(session, subscription, str(error), _host(error))
+            return
+        subscription.rights = bound.rights
+        self._find(session, subscription, replace(bound, name=subscription.name), now)
 
     def _elsewhere(self, session: Session, subscription: SessionSubscription, now: int) -> None:
         """Send a client to another node, if its query is not registered and this node cannot register it."""
@@ -366,34 +412,31 @@ class SubscriptionRegistry:
         if waits and session.subscriptions.get(subscription.ref) is subscription:
             self.send_away(session, "a query of yours is not registered, and this node only follows a log", now)
 
-    def _register(
-        self, text: str, name: str | None, owner: str, bound: BoundQuery | None, again: bool, now: int
-    ) -> None:
-        """Append a registration, and again if it does not turn up in the log."""
-        if not self._waiting.has_any(text, name):
+    def _register(self, bound: BoundQuery, owner: str, again: bool, now: int) -> None:
+        """Ask the log for a query, and again if it does not turn up there."""
+        key = bound.text, bound.rights, bound.name
+        if not self._waiting.has_any(*key):
             return
         try:
-            if name is not None and again:
-                # Two clients registered the name at once, in two lanes: the one that has it now gives the error.
-                self._registrar.check_name(name, self._rules.host)
-            asked = self._asked_again(text, name, bound) if again or bound is None else bound
+            if again and bound.name is not None:
+                # Two asked for the name at once, in two lanes: whichever has it now says what is to be said about that.
+                self._registrar.check_name(bound.name, self._rules.host)
+            asked = self._asked_again(bound, owner) if again else bound
             record = None if self._registrar.is_registered(asked) else self._registrar.record(asked, owner)
         except SlackwaterError as error:
-            for session, subscription in self._waiting.take(text, name):
+            for session, subscription in self._waiting.take(*key):
                 self._end(session, subscription, str(error), _host(error))
             return
         if record is not None:
-            self._asked[text] += 1
+            self._asked[asked.text, asked.rights] += 1
             self.append.append(record)
-        self._timers.at(now + self._rules.append_again, partial(self._register, text, name, owner, asked, True))
+        self._timers.at(now + self._rules.append_again, partial(self._register, asked, owner, True))
 
-    def _asked_again(self, text: str, name: str | None, bound: BoundQuery | None) -> BoundQuery:
-        """Bind a text again; one that this lane keeps for its name keeps its meaning."""
+    def _asked_again(self, bound: BoundQuery, owner: str) -> BoundQuery:
+        """What a text means by now; one that is kept here for its name means what it meant."""
         try:
-            return replace(self._registrar.bind(text, self._rules.host), name=name)
+            return replace(self._registrar.bind(bound.text, owner, self._rules.host), name=bound.name)
         except Elsewhere:
-            if bound is None:
-                raise
             return bound
 
     def _asked_for(self, event: QueryRegistered) -> bool:
@@ -403,9 +446,10 @@ class SubscriptionRegistry:
         registration that this node appended counts for one in the log. The owner is ambiguous when two nodes append at
         once; then both nodes drop both, and a node with subscribers registers the query again.
         """
-        former = self.queries.with_text(event.text)
-        if self._asked[event.text]:
-            self._asked[event.text] -= 1
+        asked = event.text, event.registration.rights
+        former = self.queries.with_text(*asked)
+        if self._asked[asked]:
+            self._asked[asked] -= 1
             return True
         return former is not None and former.ours
 
@@ -414,6 +458,9 @@ class SubscriptionRegistry:
         if not kept.warm:
             kept.warm = True
             kept.recent.forget(self.position)
+        if held is not None and held <= self._registrar.rights.since(session.principal.name):
+            # The rows that the client holds may be those of other rights.
+            held = None
         facts = self._since(kept, held)
         was = None if facts is None else kept.epoch
         if facts is None:

@@ -81,7 +81,7 @@ class SparkLane(Lane):
         replica = self._reader.replica
         for one in replica.registrations.values():
             query = replica.queries[one.number]
-            self.sessions.handle(QueryRegistered(one.number, one.epoch, one.text, one.owner, one.name, query))
+            self.sessions.handle(QueryRegistered(one, query))
         self.sessions.handle(Applied(Notifications(replica.position)))
 
     async def follow(self) -> None:

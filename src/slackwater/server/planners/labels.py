@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Coroutine, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from slackwater.core.errors import SlackwaterError
@@ -168,9 +168,7 @@ class LabelPlanner(NodePlanner):
             self._node.engine.check_question((one.table,))
             check_region(one.pushed, self._node.engine.schema(one.table))
             record = relabelled(kept, one.pushed)
-            records.append(
-                Registered(record.table, record.text, record.owner, record.name, record.number, one.epoch, record.query)
-            )
+            records.append(replace(record, epoch=one.epoch))
         position = await self._append(*records)
         return len(records), passed, position
 

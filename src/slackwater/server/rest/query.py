@@ -1,6 +1,7 @@
 """REST of one-shot queries: SELECT on the latest state, SHOW, EXPLAIN."""
 
 import asyncio
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 
@@ -10,6 +11,7 @@ from starlette.responses import Response
 
 from slackwater.core.errors import NotSupported
 from slackwater.core.query import OneShot
+from slackwater.core.region import EVERYTHING
 from slackwater.core.statement import Catalogued, Explain, Select, Show, Statement, Subscribe
 from slackwater.core.types import Position
 from slackwater.evaluator import plain_rows
@@ -100,6 +102,7 @@ async def _explained(call: Call, statement: Statement) -> ExplainTree:
     inner = statement.statement if isinstance(statement, Explain) else statement
     if not isinstance(inner, Subscribe):
         return explain(statement)
+    inner = replace(inner, query=call.node.registrar.conjoined(inner.query, call.caller.name)[0])
     name = None if inner.name is None else str(inner.name)
     tree = await subscribed(call.node, inner, call.node.router.host_of(inner.query, name))
     planners = call.node.planners if name is None else ()
@@ -128,7 +131,7 @@ async def _selected(call: Call, query: OneShot) -> tuple[pa.Table, Position]:
         engine = call.node.engine
         engine.check_question(query.tables)
         as_of = engine.position
-        tables = {name: engine.host.latest(name).rows for name in query.tables}
+        tables = {name: _rows(call, name) for name in query.tables}
         return await loop.run_in_executor(service.queries, service.evaluator.run, statement, tables), as_of
     finally:
         service.asked -= 1
@@ -148,7 +151,7 @@ def _shown(call: Call, what: Catalogued) -> pa.Table:
                 "table": [table.name for table in tables],
                 "columns": [", ".join(f"{one.name} {one.type.value}" for one in table.columns) for table in tables],
                 "key": [", ".join(table.key) for table in tables],
-                "rows": [len(engine.host.latest(table.name)) for table in tables],
+                "rows": [_count(call, table.name) for table in tables],
             }
         )
     if what is Catalogued.SUBSCRIPTION:
@@ -158,6 +161,17 @@ def _shown(call: Call, what: Catalogued) -> pa.Table:
             {field.name: [_cell(row, field.name) for row in rows] for field in _SUBSCRIPTION}, _SUBSCRIPTION
         )
     raise NotSupported("a server has no sources of its own; rows are sent to it")
+
+
+def _rows(call: Call, table: str) -> pa.RecordBatch:
+    """The rows of a table that the caller may see."""
+    host, region = call.node.engine.host, call.node.registrar.rights.of(call.caller.name).of(table)
+    return host.latest(table).rows if region == EVERYTHING else host.select(table, region)
+
+
+def _count(call: Call, table: str) -> int:
+    restricted = call.node.registrar.rights.of(call.caller.name).of(table) != EVERYTHING
+    return _rows(call, table).num_rows if restricted else len(call.node.engine.host.latest(table))
 
 
 def _arrow(found: pa.Table) -> bytes:

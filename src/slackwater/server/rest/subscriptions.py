@@ -32,7 +32,7 @@ async def register(call: Call) -> Response:
     node = call.node
     sql = (await call.json(Statement)).sql
     await asyncio.to_thread(node.engine.read, sql)
-    bound = node.registrar.bind(sql)
+    bound = node.registrar.bind(sql, call.caller.name)
     if bound.name is None:
         raise wrong("give it a name, SUBSCRIBE name AS SELECT …; without one it lasts only while a client subscribes")
     record = node.registrar.record(bound, call.caller.name)
@@ -42,6 +42,8 @@ async def register(call: Call) -> Response:
         for table in bound.query.tables:
             if target.log.catalog().find(table) is None:
                 raise missing(f"table {table} was dropped meanwhile")
+        if node.registrar.rights.of(call.caller.name).on(bound.query.tables) != bound.rights:
+            raise RequestRefused(HTTPStatus.CONFLICT, "rights", "your rights have changed meanwhile; ask again")
         return number, target.log.append([record])
 
     number, position = await node.change(change)

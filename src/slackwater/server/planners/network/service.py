@@ -43,6 +43,7 @@ from slackwater.sessions.events import (
     QueryRegistered,
     QueryUnregistered,
 )
+from slackwater.sessions.registrar import plain_rights
 from slackwater.sessions.router import Router
 from slackwater.sql import Catalog, ExplainTree, to_sql
 
@@ -157,7 +158,7 @@ class NetworkPlanner(NodePlanner):
         instructions: Iterable[Instruction] = [Suspend(one.number, _UNPLANNABLE)]
         if planned is not None:
             instructions = self.state.registered(one.number, one.epoch, planned, microseconds(), restored=restored)
-        self.sessions.handle(QueryRegistered(one.number, one.epoch, one.text, one.owner, one.name, query))
+        self.sessions.handle(QueryRegistered(one, query))
         self._do(instructions)
 
     def _do(self, instructions: Iterable[Instruction]) -> None:
@@ -178,7 +179,15 @@ class NetworkPlanner(NodePlanner):
         query = self._engine.query(number)
         _report.info("query %d is planned anew, as epoch %d", number, epoch)
         record = Registered(
-            query.table, one.text, one.owner, one.name, number, epoch, plain_query(query), HostKind.NETWORK.value
+            query.table,
+            one.text,
+            one.owner,
+            one.name,
+            number,
+            epoch,
+            plain_query(query),
+            HostKind.NETWORK.value,
+            plain_rights(one.rights),
         )
         self._append(Append((record,)))
 
