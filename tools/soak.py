@@ -2,7 +2,7 @@
 
 `make test` and `make test-all` certify with seeds that stay the same. This looks where they do not: simulated worlds
 of sessions, caches, plans and aggregators; histories of the Spark host whose workers die; a log whose writer is killed
-with `kill -9`. The parts take turns until the time is over. A violation is reported with its part and seed, which
+with `kill -9`. The parts share the time. A violation is reported with its part and seed, which
 repeat it, and gives exit code 1.
 """
 
@@ -72,26 +72,23 @@ class Result:
 
 
 def soak(parts: Mapping[str, Part], seconds: float, first: int, clock: Callable[[], float] = time.monotonic) -> Result:
-    """Give the parts turns until the time is over, each at least one; a part with a violation gets no more."""
+    """Share the time among the parts, each at least one turn; a part with a violation gets no more."""
     covered = {name: Coverage() for name in parts}
     violations: list[Violation] = []
-    end, turn = clock() + seconds, 0
-    while turn == 0 or clock() < end:
-        failed = {one.part for one in violations}
-        going = [name for name in parts if name not in failed]
-        if not going:
+    end = clock() + seconds
+    while True:
+        going = [name for name in parts if all(name != one.part for one in violations)]
+        fresh = [name for name in going if covered[name].seeds == 0]
+        if not going or (not fresh and clock() >= end):
             break
-        for name in going:
-            if turn and clock() >= end:
-                break
-            began = clock()
-            outcome = _one(parts[name], first + turn)
-            one = covered[name]
-            one.seeds, one.checks, one.kills = one.seeds + 1, one.checks + outcome.checks, one.kills + outcome.kills
-            one.seconds += clock() - began
-            if outcome.violation is not None:
-                violations.append(Violation(name, first + turn, outcome.violation))
-        turn += 1
+        name = fresh[0] if fresh else min(going, key=lambda name: covered[name].seconds)
+        one, began = covered[name], clock()
+        seed = first + one.seeds
+        outcome = _one(parts[name], seed)
+        one.seeds, one.checks, one.kills = one.seeds + 1, one.checks + outcome.checks, one.kills + outcome.kills
+        one.seconds += clock() - began
+        if outcome.violation is not None:
+            violations.append(Violation(name, seed, outcome.violation))
     return Result(first, covered, violations)
 
 
