@@ -1,12 +1,12 @@
 """Command line: `python -m experiments.joins data-folder to-folder` runs the three experiments and draws them."""
 
-import csv
 import sys
 import time
 from pathlib import Path
 
-from experiments.joins.experiments import Row, against_groups, against_queries, routes
+from experiments.joins.experiments import against_groups, against_queries, routes
 from experiments.joins.pictures import draw
+from experiments.output import write_records
 
 
 def main() -> None:
@@ -20,15 +20,8 @@ def main() -> None:
     by_groups = list(against_groups(clock, (1, 10, 100, 1_000, 10_000), 100_000))
     by_routes = list(routes(clock, folder, queries=100_000, rows=500_000))
     for name, rows in (("queries", by_queries), ("groups", by_groups), ("routes", by_routes)):
-        _write(to / f"{name}.csv", rows)
+        write_records(to / f"{name}.csv", rows)
     draw(by_queries, by_groups, by_routes, to)
-
-
-def _write(to: Path, rows: list[Row]) -> None:
-    with to.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
 
 
 if __name__ == "__main__":

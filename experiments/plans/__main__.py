@@ -3,7 +3,6 @@
 TRACES is the folder of the recorded traces, RESULTS where tables (CSV) and pictures (SVG) go.
 """
 
-import csv
 import sys
 from collections.abc import Sequence
 from dataclasses import fields
@@ -12,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments.output import write_table
 from experiments.plans.alpha_effect import alpha_effect
 from experiments.plans.comparison import Compared, compare
 from experiments.plans.floor_effect import FloorEffect, floor_effect
@@ -31,17 +31,7 @@ QUERIES = 500
 def write(path: Path, rows: Sequence[Any]) -> None:
     """A table of dataclasses, numbers with five digits."""
     names = [field.name for field in fields(rows[0])]
-    with path.open("w", newline="") as file:
-        table = csv.writer(file, lineterminator="\n")
-        table.writerow(names)
-        for row in rows:
-            table.writerow([_shown(getattr(row, name)) for name in names])
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, tuple):
-        return " ".join(map(_shown, value))
-    return f"{value:.5g}" if isinstance(value, float) else str(value)
+    write_table(path, names, [[getattr(row, name) for name in names] for row in rows], digits=5)
 
 
 def models_of(trace: Trace) -> tuple[dict[str, CostModel], list[Accuracy]]:

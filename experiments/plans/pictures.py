@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+from experiments.output import picture
 from experiments.plans.alpha_effect import AlphaEffect
 from experiments.plans.comparison import Compared
 from experiments.plans.similarity_effect import SimilarityEffect
@@ -20,23 +20,13 @@ _COLOURS = {
 }
 
 
-def _saved(path: Path, width: float, panels: int, paint: Any) -> None:
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "slackwater", "font.size": 9}):
-        figure = Figure(figsize=(width, 3.4), layout="constrained")
-        paint(figure, figure.subplots(1, panels, squeeze=False)[0])
-        figure.savefig(path, format="svg", metadata={"Date": None})
-
-
 def draw_comparison(rows: Sequence[Compared], path: Path) -> None:
     """Messages over the bound, a panel for each trace, on a logarithmic scale."""
     from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
     traces = list(dict.fromkeys(row.trace for row in rows))
 
-    def paint(figure: Any, axes: Any) -> None:
+    with picture(path, (3.2 * len(traces) + 1.6, 3.4), len(traces)) as (figure, axes):
         for axis, trace in zip(axes, traces, strict=True):
             for planner, colour in _COLOURS.items():
                 own = [row for row in rows if row.trace == trace and row.planner == planner]
@@ -52,14 +42,12 @@ def draw_comparison(rows: Sequence[Compared], path: Path) -> None:
         axes[0].set_ylabel("messages a query")
         figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center", frameon=False)
 
-    _saved(path, 3.2 * len(traces) + 1.6, len(traces), paint)
-
 
 def draw_similarity(rows: Sequence[SimilarityEffect], path: Path) -> None:
     """Pairs of bars: ρ considered and ρ taken for 0."""
     planners = list(dict.fromkeys(row.planner for row in rows))
 
-    def paint(figure: Any, axes: Any) -> None:
+    with picture(path, (3.6 * len(planners), 3.4), len(planners)) as (_, axes):
         for axis, planner in zip(axes, planners, strict=True):
             own = [row for row in rows if row.planner == planner]
             places = range(len(own))
@@ -75,15 +63,13 @@ def draw_similarity(rows: Sequence[SimilarityEffect], path: Path) -> None:
         axes[0].set_ylabel("messages a query")
         axes[-1].legend(frameon=False)
 
-    _saved(path, 3.6 * len(planners), len(planners), paint)
-
 
 def draw_alpha(rows: Sequence[AlphaEffect], path: Path) -> None:
     """The share left unanswered, and the messages against the exact plan's, over α; a line for each bound."""
     bounds = sorted({row.bound for row in rows})
     styles = dict(zip(bounds, (":", "--", "-"), strict=False))
 
-    def paint(figure: Any, axes: Any) -> None:
+    with picture(path, (9.4, 3.4), 2) as (figure, axes):
         for planner in ("min-cost", "max-gain"):
             for bound in bounds:
                 own = [row for row in rows if row.planner == planner and row.bound == bound]
@@ -101,5 +87,3 @@ def draw_alpha(rows: Sequence[AlphaEffect], path: Path) -> None:
             axis.set_xlim(0, max(row.alpha for row in rows))
             axis.set_ylim(bottom=0)
         figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center", frameon=False)
-
-    _saved(path, 9.4, 2, paint)

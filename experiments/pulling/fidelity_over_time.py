@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from experiments.output import write_table
 from experiments.pulling import measures
-from experiments.pulling.output import draw, folders, shares, write_rows
+from experiments.pulling.output import draw, folders, shares
 from experiments.pulling.simulation import run_predicted
 from experiments.pulling.workload import bounded
 from slackwater.planning.pulling import run_uncertainty
@@ -31,7 +32,7 @@ def main() -> None:
         for end in range(WINDOW, len(values) + 1, WINDOW):
             whole = float(np.mean(lost[min(measures.WARM, end - WINDOW) : end]))
             rows.append((algorithm, end, float(np.mean(lost[end - WINDOW : end])), whole))
-    write_rows(out / "fidelity_over_time.csv", ("algorithm", "tick", "lost_in_window", "lost_in_all"), rows)
+    write_table(out / "fidelity_over_time.csv", ("algorithm", "tick", "lost_in_window", "lost_in_all"), rows, digits=6)
 
     def paint(axis: Any) -> None:
         for algorithm, colour in zip(runs, ("#1f77b4", "#d62728"), strict=True):

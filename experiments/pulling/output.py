@@ -1,13 +1,13 @@
 """Experiment output: a small CSV and an SVG of the same name."""
 
 import argparse
-import csv
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from experiments.output import picture
 from experiments.pulling.traces import Floats, trace
 
 
@@ -27,26 +27,12 @@ def shares(data: Path) -> tuple[str, Floats]:
     return name, trace(name, data, held_out=True)
 
 
-def write_rows(path: Path, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Write a CSV; numbers with at most six digits."""
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(header)
-        writer.writerows([[f"{each:.6g}" if isinstance(each, float) else each for each in row] for row in rows])
-
-
 def draw(path: Path, title: str, paint: Callable[[Any], None]) -> None:
     """Write an SVG with one panel; text as text and no date inside, so that the same figures give the same file."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "slackwater", "font.size": 9}):
-        figure = Figure(figsize=(7.2, 4.4), layout="constrained")
-        axis = figure.subplots()
-        paint(axis)
-        axis.set_title(title)
-        axis.grid(visible=True, which="major", color="#dddddd", linewidth=0.6)
-        figure.savefig(path, format="svg", metadata={"Date": None})
+    with picture(path, (7.2, 4.4)) as (_, axes):
+        paint(axes[0])
+        axes[0].set_title(title)
+        axes[0].grid(visible=True, which="major", color="#dddddd", linewidth=0.6)
 
 
 def fixed_interval(queries: Any, values: Floats, every: int, warm: int) -> tuple[int, float]:

@@ -5,8 +5,9 @@
 
 from typing import Any
 
+from experiments.output import write_table
 from experiments.pulling import measures
-from experiments.pulling.output import draw, fixed_interval, folders, shares, write_rows
+from experiments.pulling.output import draw, fixed_interval, folders, shares
 from experiments.pulling.simulation import push_best, push_changed, run_predicted
 from experiments.pulling.workload import bounded
 from slackwater.planning.pulling import CHOICES, run_uncertainty
@@ -35,7 +36,7 @@ def main() -> None:
         rows.append(("uncertainty", multiple, point.pulls, point.fidelity))
         rows.append(("push changed", multiple, push_changed(queries, values, measures.WARM), 1.0))
         rows.append(("push best", multiple, push_best(queries, values, measures.WARM), 1.0))
-    write_rows(out / "pulls_against_bound.csv", ("algorithm", "bound", "pulls", "fidelity"), rows)
+    write_table(out / "pulls_against_bound.csv", ("algorithm", "bound", "pulls", "fidelity"), rows, digits=6)
 
     def paint(axis: Any) -> None:
         for algorithm in dict.fromkeys(row[0] for row in rows):

@@ -5,8 +5,9 @@
 
 from typing import Any
 
+from experiments.output import write_table
 from experiments.pulling import measures
-from experiments.pulling.output import draw, folders, shares, write_rows
+from experiments.pulling.output import draw, folders, shares
 from experiments.pulling.workload import bounded
 from slackwater.planning.pulling import run_uncertainty
 
@@ -25,7 +26,7 @@ def main() -> None:
             run = run_uncertainty(bounded(given, values, multiple, desired), values, measures.WARM)
             point = measures.Point.of(run)
             rows.append((desired, multiple, point.pulls, point.fidelity))
-    write_rows(out / "tolerance_against_pulls.csv", ("desired", "bound", "pulls", "fidelity"), rows)
+    write_table(out / "tolerance_against_pulls.csv", ("desired", "bound", "pulls", "fidelity"), rows, digits=6)
 
     def paint(axis: Any) -> None:
         for desired in DESIRED:

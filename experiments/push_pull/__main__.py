@@ -1,12 +1,12 @@
 """Command line: `python -m experiments.push_pull data-folder to-folder` runs the three experiments and draws them."""
 
-import csv
 import json
 import sys
 from pathlib import Path
 
+from experiments.output import write_records
 from experiments.push_pull.pictures import draw
-from experiments.push_pull.tables import Row, cost_table, drift_table, gap_table, settled
+from experiments.push_pull.tables import cost_table, drift_table, gap_table, settled
 
 
 def main() -> None:
@@ -17,16 +17,9 @@ def main() -> None:
     to.mkdir(parents=True, exist_ok=True)
     costs, gaps, drift = list(cost_table(folder)), list(gap_table(folder)), list(drift_table())
     for name, rows in (("costs", costs), ("gaps", gaps), ("drift", drift)):
-        _write(to / f"{name}.csv", rows)
+        write_records(to / f"{name}.csv", rows)
     (to / "settled.json").write_text(json.dumps(settled(drift), indent=2) + "\n")
     draw(costs, gaps, drift, to)
-
-
-def _write(to: Path, rows: list[Row]) -> None:
-    with to.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@ import numpy.typing as npt
 import pytest
 
 from slackwater.core.errors import PlanningError
-from slackwater.kernels.pull_uncertainty import STAYING
 from slackwater.planning.pulling.item_prior import LEAST_CHANGES, Habit, growth, priors_of
+from slackwater.planning.pulling.tuning import STAYING
 from slackwater.statistics import Statistics, Ticks
 
 SECOND = 1_000_000

@@ -7,11 +7,11 @@ import pytest
 from experiments.pulling.simulation import drive
 from slackwater.core.bound import Bound
 from slackwater.core.errors import PlanningError
-from slackwater.kernels.pull_uncertainty import LEARNING_PULLS
 from slackwater.planning.pulling import FixedInterval, Outcome, PredictedChange, PullQuery, Uncertainty
 from slackwater.planning.pulling.history_sampling import ItemHistory, Motion, past_of
 from slackwater.planning.pulling.item_prior import Habit, priors_of
 from slackwater.planning.pulling.trial import first_price
+from slackwater.planning.pulling.tuning import LEARNING_PULLS
 from slackwater.planning.pulling.warm_start import STUBBORN, begin, spacing_of
 from slackwater.statistics import Statistics, Ticks
 

@@ -23,7 +23,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from slackwater.kernels.pull_uncertainty import (
+from slackwater.planning.pulling.tuning import (
     FIRST_LOADING,
     LARGEST_LOADING,
     LARGEST_SURPRISE,

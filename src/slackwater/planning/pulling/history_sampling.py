@@ -19,9 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from slackwater.kernels import bridge_sampling
-from slackwater.kernels.pull_uncertainty import STAYING, slope
+from slackwater.kernels.pull_models import slope
 from slackwater.planning.pulling.item_model import HALF, ItemModel
 from slackwater.planning.pulling.item_prior import Habit
+from slackwater.planning.pulling.tuning import LEAST_SPREAD, STAYING
 
 Floats = npt.NDArray[np.float64]
 
@@ -47,7 +48,7 @@ class Motion:
     def of_model(cls, model: ItemModel) -> "Motion":
         """By the model that fits what pulls found best."""
         top = model.score.index(max(model.score))
-        rise = float(slope(np.array(model.sums))) if top >= HALF else 0.0
+        rise = float(slope(np.array(model.sums), LEAST_SPREAD)) if top >= HALF else 0.0
         level = model.sums[3] / model.sums[0] - rise * model.sums[1] / model.sums[0]
         return cls(float(STAYING[top % HALF]), max(model.scale[top], 0.0), level, rise)
 

@@ -20,7 +20,8 @@ every tick, from which delivered fidelity is judged. A straight line would have 
 import math
 from typing import Any
 
-from slackwater.kernels.pull_uncertainty import (
+from slackwater.planning.pulling.shared_clock import SharedClock
+from slackwater.planning.pulling.tuning import (
     DISCOUNT,
     HALF_LIFE,
     LEARNING_CYCLE,
@@ -32,7 +33,6 @@ from slackwater.kernels.pull_uncertainty import (
     UNLIKELY,
     WORST,
 )
-from slackwater.planning.pulling.shared_clock import SharedClock
 
 HALF = len(STAYING)
 MODELS = 2 * HALF

@@ -16,7 +16,7 @@ is learnt too and multiplied in: the models' growth of variance is corrected whe
 import math
 from typing import Any
 
-from slackwater.kernels.pull_uncertainty import (
+from slackwater.planning.pulling.tuning import (
     CALIBRATION,
     CLOCK_DISCOUNT,
     CLOCK_WORST,

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from slackwater.core.errors import PlanningError
 from slackwater.kernels import pull_uncertainty
 from slackwater.planning.pulling.base import LONGEST, PullQuery
+from slackwater.planning.pulling.tuning import CONSTANTS
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -82,7 +83,7 @@ def run_uncertainty(
     given = np.ones(trace.shape[1]) if costs is None else np.array(costs, np.float64)
     pull_uncertainty.simulate(
         *(trace, flat.starts, flat.items, flat.weights, flat.within, flat.fidelity, given, longest, warm),
-        *(0.0 if price is None else price, pulls, broken, error, over_time, estimated),
+        *(0.0 if price is None else price, CONSTANTS, pulls, broken, error, over_time, estimated),
     )
     return Outcome(pulls, broken, error / (len(trace) - warm), over_time, len(trace) - warm)
 

@@ -26,7 +26,6 @@ from typing import Any
 
 from slackwater.core.query import AggregateFunction
 from slackwater.kernels.pull_risk import NEGLIGIBLE
-from slackwater.kernels.pull_uncertainty import SETTLING
 from slackwater.planning.pulling.base import LONGEST, PullQuery
 from slackwater.planning.pulling.common_factor import CommonFactor, Known, likeness
 from slackwater.planning.pulling.delivered_fidelity import UNKNOWN
@@ -36,6 +35,7 @@ from slackwater.planning.pulling.prices import Account, Prices
 from slackwater.planning.pulling.risk import lowest_risk, risk
 from slackwater.planning.pulling.scheduler_state import NEVER, Bookkeeping
 from slackwater.planning.pulling.shared_clock import SharedClock
+from slackwater.planning.pulling.tuning import SETTLING
 
 AHEAD = 16
 """How many ticks `wake` looks ahead; beyond, waking up for nothing is cheaper than looking."""

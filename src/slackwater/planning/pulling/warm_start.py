@@ -15,12 +15,12 @@ import math
 from collections.abc import Sequence
 
 from slackwater.core.errors import PlanningError
-from slackwater.kernels.pull_uncertainty import LEARNING_CYCLE, LEARNING_PULLS, STAYING, TRUSTED
 from slackwater.planning.pulling.item_model import HALF, MODELS, ItemModel
 from slackwater.planning.pulling.item_prior import Habit
 from slackwater.planning.pulling.published.markov import MarkovModel
 from slackwater.planning.pulling.published.predicted_change import PredictedChange
 from slackwater.planning.pulling.scheduler_state import Bookkeeping
+from slackwater.planning.pulling.tuning import LEARNING_CYCLE, LEARNING_PULLS, STAYING, TRUSTED
 from slackwater.planning.pulling.uncertainty import Uncertainty
 
 STUBBORN = 12.0

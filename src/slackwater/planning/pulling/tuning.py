@@ -1,0 +1,136 @@
+"""Constants of the uncertainty scheduler, each with its reason; its kernels take them as one argument."""
+
+import numpy as np
+
+from slackwater.kernels.pull_tables import PullConstants
+
+STAYING = np.array([1.0, 0.99, 0.95, 0.85, 0.6, 0.0])
+"""How much of a distance from the line stays after a tick, from a walk to noise; half of the models have a slope too."""
+RATE = 0.02
+"""A variance follows the squares of about the last 50 pulls: restless times show soon, chance evens out."""
+DISCOUNT = 0.99
+"""Findings count for about 100 pulls, so that the bank changes its model when the item does."""
+WORST = 8.0
+"""A square counts at most as one of 4 deviations: a single jump must not decide between models."""
+HALF_LIFE = 400.0
+"""Ticks after which a value counts half for the line."""
+LEAST_SPREAD = 100.0
+"""A slope needs values spread over 10 ticks at least; over fewer it would be noise."""
+LEARNING_PULLS = 20
+"""Pulls by which an item is learnt: each distance of a cycle four times."""
+LEARNING_CYCLE = 5
+"""Distances 1, 2, 4, 8 and 16 ticks: near and far show different models."""
+DEGREES = 8.0
+"""Degrees of freedom of a surprise: one pull moves the clock by at most a ninth of its square."""
+RETURN = 0.9
+"""A pace returns to the usual one by a tenth a tick: bursts last about ten ticks."""
+CLOCK_DISCOUNT = 0.995
+"""The clock is judged by about 200 pulls of all items together."""
+CLOCK_WORST = 20.0
+"""One finding counts at most so much for or against the clock."""
+LEAST_STEP = 0.2
+"""Least factor by which a pull may slow the clock."""
+MOST_STEP = 30.0
+"""Largest factor by which a pull may speed it up: a jump acts at once, an error in the data does not for ever."""
+LEAST_PACE = 0.02
+"""A tick is never taken for nothing: even a quiet night has changes."""
+MOST_PACE = 400.0
+"""A tick stands for at most 400: variances stay finite."""
+CALIBRATION = 0.02
+"""Calibration follows about 50 pulls of a class of lengths."""
+MOST_SQUARE = 16.0
+"""A square of more than 4 deviations counts as one of 4 in calibration."""
+TRUSTED = 4
+"""Pulls after which the scale of the best model is good enough to judge clock and surprise by."""
+FIRST_PRICE = 0.05
+"""A first guess, in pulls for the share of ticks allowed; feedback and the past (`first_price`) correct it."""
+SETTLING = 100
+"""Ticks that are not judged: what is learnt in them is not yet the scheduler."""
+HORIZON = 250.0
+"""Ticks over which what was overspent is to be saved again."""
+FADING = 0.999
+"""Violations are remembered for about 1 000 ticks."""
+RISING_TIME = 100.0
+"""Ticks in which the common price rises by e for an error of 1."""
+FALLING_TIME = 200.0
+"""Half as fast downwards: a broken bound is worse than a pull too many."""
+RECENT = 100.0
+"""Ticks that count as recent."""
+EASE = 0.25
+"""Added above and below the ratio, so that no violation at all is no reason for the fastest fall."""
+LARGEST_ERROR = 1.5
+"""Error of the feedback at most: a storm moves the price steadily, not in one leap."""
+LOWEST_COMMON = -12.0
+"""The common price stays above e⁻¹² of the guess, from where it comes back in time."""
+HIGHEST_COMMON = 8.0
+"""And below e⁸ of it, where every item is pulled at every tick."""
+OWN_STEP = 0.1
+"""Step of the ascent on a query's own multiplier: ten ticks owed are one e."""
+OWN_REACH = 14.0
+"""Bound of that multiplier, so that it comes back from saturation."""
+UNLIKELY = 0.001
+"""Models of less than a thousandth of the best likelihood are left out: they move no mean."""
+FIRST_LOADING = 0.3
+"""Items begin as slightly related: taken apart they would flatter sums."""
+LOADING_STEP = 0.01
+"""Loadings follow about 100 comparisons."""
+LARGEST_LOADING = 0.95
+"""Nothing is common alone: covariances stay positive definite."""
+LEAST_OVERLAP = 0.3
+"""Intervals that overlap less say too little about what is common."""
+LARGEST_SURPRISE = 3.0
+"""A surprise of more deviations counts as one of 3 in a product of two."""
+FIRST_WILD = 0.02
+"""Two in a hundred errors are wild to begin with, about as in share prices."""
+WILD_STEP = 0.005
+"""ε follows about 200 pulls."""
+LEAST_WILD = 0.0001
+"""Wild errors are never ruled out."""
+MOST_WILD = 0.3
+"""More than this would be the ordinary law, with another variance."""
+
+CONSTANTS = PullConstants(
+    staying=STAYING,
+    rate=RATE,
+    discount=DISCOUNT,
+    worst=WORST,
+    half_life=HALF_LIFE,
+    least_spread=LEAST_SPREAD,
+    learning_pulls=LEARNING_PULLS,
+    learning_cycle=LEARNING_CYCLE,
+    degrees=DEGREES,
+    returning=RETURN,
+    clock_discount=CLOCK_DISCOUNT,
+    clock_worst=CLOCK_WORST,
+    least_step=LEAST_STEP,
+    most_step=MOST_STEP,
+    least_pace=LEAST_PACE,
+    most_pace=MOST_PACE,
+    calibration=CALIBRATION,
+    most_square=MOST_SQUARE,
+    trusted=TRUSTED,
+    first_price=FIRST_PRICE,
+    settling=SETTLING,
+    horizon=HORIZON,
+    fading=FADING,
+    rising_time=RISING_TIME,
+    falling_time=FALLING_TIME,
+    recent=RECENT,
+    ease=EASE,
+    largest_error=LARGEST_ERROR,
+    lowest_common=LOWEST_COMMON,
+    highest_common=HIGHEST_COMMON,
+    own_step=OWN_STEP,
+    own_reach=OWN_REACH,
+    unlikely=UNLIKELY,
+    first_loading=FIRST_LOADING,
+    loading_step=LOADING_STEP,
+    largest_loading=LARGEST_LOADING,
+    least_overlap=LEAST_OVERLAP,
+    largest_surprise=LARGEST_SURPRISE,
+    first_wild=FIRST_WILD,
+    wild_step=WILD_STEP,
+    least_wild=LEAST_WILD,
+    most_wild=MOST_WILD,
+)
+"""All of them, as the kernels take them."""
