@@ -5,7 +5,7 @@ import numpy as np
 from slackwater.kernels.pull_tables import PullConstants
 
 STAYING = np.array([1.0, 0.99, 0.95, 0.85, 0.6, 0.0])
-"""How much of a distance from the line stays after a tick, from a walk to noise; half of the models have a slope too."""
+"""How much of a distance from the line stays after a tick, from a walk to noise; half of the models have a slope."""
 RATE = 0.02
 """A variance follows the squares of about the last 50 pulls: restless times show soon, chance evens out."""
 DISCOUNT = 0.99
