@@ -34,8 +34,8 @@ def picture(path: Path, size: tuple[float, float], panels: int = 1, *, shared: b
         from matplotlib.figure import Figure
     except ImportError as missing:
         raise MissingPart("pictures need matplotlib: install slackwater[spark]") from missing
-    style = {"svg.fonttype": "none", "svg.hashsalt": "slackwater", "font.size": 9}
-    with mpl.rc_context({**style, "axes.spines.top": False, "axes.spines.right": False}):
+    spines: Any = {"axes.spines.top": False, "axes.spines.right": False}
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "slackwater", "font.size": 9, **spines}):
         figure = Figure(figsize=size, layout="constrained")
         yield figure, figure.subplots(1, panels, squeeze=False, sharey=shared)[0]
         figure.savefig(path, format="svg", bbox_inches="tight", metadata={"Date": None})
