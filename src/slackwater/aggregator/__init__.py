@@ -1,1 +1,1 @@
-"""A node between others: it holds items within a bound of what they are upstream, and serves them at looser bounds."""
+"""Aggregator: a node that mirrors items of upstreams within a bound, and serves them at looser bounds."""

@@ -1,12 +1,12 @@
-"""What an aggregator is: the contract, in words, and the values it is made of.
+"""Aggregator contract, in words, and the values of its vocabulary.
 
 Contract
 
 1.  An aggregator holds *items*: one number each, the value of a column in the row of a key, within a bound cᵢ of what
     it is at the upstream. It asks for each by a standing query of its own, so an upstream may be any node, another
     aggregator too; then bounds add up.
-2.  All items of one upstream come over one connection. What a frame of it says is written to the aggregator's own log
-    as one batch, so at every position of that log the rows of an upstream are right as of *one* position of the
+2.  All items of one upstream come over one connection. The notifications of a frame are written to the aggregator's own
+    log as one batch, so at every position of that log the rows of an upstream are right as of *one* position of the
     upstream: |held − truth| ≤ cᵢ for each item, and a row is there if and only if it is there upstream.
 3.  A query of a client WITHIN b is kept over what is held, within b less its *floor*: what the items that it reads may
     be off together. So |value − truth| ≤ b, where truth is that of the upstream's position. A query whose bound is
@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from slackwater.core.types import Key
 
 MOST_ITEMS = 8_192
-"""Of one aggregator: what one frame says of a table is applied in one step (`hosting.engine.STEP_ROWS`)."""
+"""Of one aggregator: the notifications of one frame about a table are applied in one step (`hosting.engine.STEP_ROWS`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What an aggregator is to hold and to poll, read from a TOML file; every mistake in it is said with the place.
+"""Aggregator configuration: upstreams and sources from a TOML file, with every mistake reported at its place.
 
 [[upstreams]]
 name = "exchange"
@@ -111,7 +111,7 @@ class PullPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 class AggregatorPart(ServerPart, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A node that holds what others have; where it listens is said as for any node."""
+    """A node that mirrors items of others; its address is given as for any node."""
 
     upstreams: tuple[UpstreamPart, ...] = ()
     sources: tuple[SourcePart, ...] = ()
@@ -120,7 +120,7 @@ class AggregatorPart(ServerPart, frozen=True, forbid_unknown_fields=True, kw_onl
 
 @dataclass(frozen=True, slots=True)
 class UpstreamPlan:
-    """An upstream, and what is wanted of it."""
+    """An upstream, and the items wanted of it."""
 
     name: str
     nodes: tuple[str, ...]
@@ -155,8 +155,8 @@ class Plan:
     complete: frozenset[str] = frozenset()
     pulls: tuple[PullPlan, ...] = ()
 
-    def mirrored_items(self) -> MirroredItems:
-        """What is held by it."""
+    def holdings(self) -> Holdings:
+        """The items that it mirrors."""
         items = [item for upstream in self.upstreams for item in upstream.items]
         polled = {source.schema.name: source.part.name for source in self.sources}
         pulled = {
@@ -186,7 +186,7 @@ def read_part(path: Path, part: str | None = None) -> AggregatorPart:
 
 
 def plan_of(part: AggregatorPart, where: str, base: Path) -> Plan:
-    """What is to be done, with every name and number checked; files are relative to `base`."""
+    """Build the plan, with every name and number checked; files are relative to `base`."""
     names = [*(one.name for one in part.upstreams), *(one.name for one in part.sources)]
     names += [one.name for one in part.pulls]
     if not names:

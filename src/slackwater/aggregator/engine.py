@@ -1,4 +1,4 @@
-"""The engine of an aggregator: queries kept within what their floors leave of their bounds, suspended in doubt."""
+"""Aggregator engine: queries kept within what their inherited error leaves of their bounds, suspended in doubt."""
 
 from collections.abc import Callable, Iterable, Iterator
 from http import HTTPStatus
@@ -17,7 +17,7 @@ from slackwater.sessions.events import Event, QueryRegistered, QueryUnregistered
 
 
 class AggregatorEngine(NodeEngine):
-    """`doubt` says why an upstream, or a source, cannot be relied on; None where it can."""
+    """`doubt` gives the reason why an upstream, or a source, is in doubt; None where it is not."""
 
     def __init__(self, mirrored_items: MirroredItems, doubt: Callable[[str], str | None]) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class AggregatorEngine(NodeEngine):
         return self.mirrored_items.held(query, self.schema(query.table))
 
     def restore(self, state: bytes) -> int:
-        """Become what the snapshot was taken of, but hold what is held now: that may be others, or more closely."""
+        """Restore the state from a snapshot, but keep the mirrored items of now: they may differ, also in their bounds."""
         generation = super().restore(state)
         for one, query in self.kept():
             try:
@@ -44,7 +44,7 @@ class AggregatorEngine(NodeEngine):
                 if self.host.query(one.number) != held:
                     self.host.register(one.number, held, self.position)
             except SlackwaterError:
-                # It cannot be promised any more: whoever asks for it again is told so.
+                # It cannot be promised any more: a new request for it gets the refusal.
                 self.host.unregister(one.number, self.position)
                 self._standing.pop(one.number)
         return generation
@@ -69,10 +69,10 @@ class AggregatorEngine(NodeEngine):
         return [*super().registered(), *self._suspensions.begun(kept)]
 
     def reviewed(self) -> list[Event]:
-        """What has to be said now that there is doubt where there was none, or the other way round."""
+        """Notifications of doubt that began or ended."""
         return [*self._suspensions.review()]
 
-    # ---- what others may do with tables
+    # ---- rights of others to tables
 
     def check_rows(self, table: str) -> None:
         """Refuse rows for a table that is filled from elsewhere."""
@@ -86,7 +86,7 @@ class AggregatorEngine(NodeEngine):
             )
 
     def check_question(self, tables: Iterable[str]) -> None:
-        """Refuse to answer exactly what is not held exactly."""
+        """Refuse exact answers over approximate items."""
         for table in tables:
             if not self.mirrored_items.exact(table):
                 raise NotSupported(
@@ -94,7 +94,7 @@ class AggregatorEngine(NodeEngine):
                     "say so: subscribe to what you need, or ask the upstream"
                 )
 
-    # ---- what is in the log of a table
+    # ---- the log of a table
 
     def keys(self, table: str) -> list[Key]:
         """The keys of the rows that there are."""

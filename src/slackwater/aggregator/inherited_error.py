@@ -1,4 +1,4 @@
-"""What a query over items that are a little off may be off itself, and what is left of its bound.
+"""Inherited error: the error of a query over approximate items, and the rest of its bound.
 
 Mathematics
     Held values hᵢ are within cᵢ of the truth tᵢ, and a row is there if and only if it is there in truth. So
@@ -21,7 +21,7 @@ _DIGITS = Context(prec=6, rounding=ROUND_CEILING)
 
 
 def floor(function: AggregateFunction, scale: float, parts: Iterable[tuple[float, float]]) -> Fraction:
-    """What an aggregate over items may be off; `parts` are the weight and the bound of each.
+    """Error bound of an aggregate over items; `parts` are the weight and the bound of each.
 
     >>> floor(AggregateFunction.SUM, 2.0, [(3.0, 0.5), (-1.0, 0.25)])
     Fraction(7, 2)
@@ -54,6 +54,6 @@ def in_words(taken: Fraction) -> str:
     """
     named = _DIGITS.divide(Decimal(taken.numerator), Decimal(taken.denominator))
     if Fraction(float(named)) < taken:
-        # Whoever writes it gets the nearest number that there is, which may lie below.
+        # Writing it as decimals rounds to the nearest number, which may lie below.
         named = _DIGITS.next_plus(named)
     return f"{named.normalize():f}"

@@ -1,4 +1,4 @@
-"""What an aggregator holds and how exactly, and so which queries it can keep and within what.
+"""Mirrored items: the items an aggregator holds with their bounds, and the queries it can keep over them.
 
 Tables fall into four kinds: *mirrored* (their rows are items of upstreams), *polled* at a fixed period, *pulled* when
 their queries need it, and all others, which are filled here and are exact. A table is *complete* where its owner says
@@ -26,7 +26,7 @@ _ASK_UPSTREAM = "ask the upstream for it"
 
 @dataclass(frozen=True, slots=True)
 class _ItemsRead:
-    """What a query reads: which keys, and by which columns of them its answer is made."""
+    """Read set of a query: keys, and the columns of them that its answer depends on."""
 
     keys: frozenset[Key]
     weights: Mapping[Key, float]
@@ -83,7 +83,7 @@ class MirroredItems:
         return frozenset({*self._tables, *self.polled, *self.pulled})
 
     def check(self, query: StandingQuery, schema: TableSchema) -> None:
-        """Refuse what cannot be kept here."""
+        """Refuse a query that cannot be kept here."""
         self.held(query, schema)
 
     def held(self, query: StandingQuery, schema: TableSchema) -> StandingQuery:
@@ -214,7 +214,7 @@ class MirroredItems:
             raise NotSupported(f"this aggregator does not hold {column} of {table} for {named}{more}; {_ASK_UPSTREAM}")
 
     def _check_presence(self, query: TableQuery, schema: TableSchema, keys: frozenset[Key]) -> None:
-        """Whether a row is there can be told by a column that is never null."""
+        """Return whether the presence of a row follows from a column that is never null."""
         telling = [
             held
             for column, held in self._tables[query.table].items()

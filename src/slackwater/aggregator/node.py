@@ -1,4 +1,4 @@
-"""An aggregator as a process: a node whose rows come from upstreams and from sources that it polls.
+"""Aggregator process: a node whose rows come from upstreams and from polled or pulled sources.
 
     upstreams ─▶ links ──▶ writing ─▶ log ─▶ engine ─▶ sessions ─▶ sockets
     sources ──▶ pollers ──┘                    ▲
@@ -43,7 +43,7 @@ TICK_SECONDS = 0.25
 
 @dataclass(slots=True)
 class _Standing:
-    """What was last reported of an upstream or a source."""
+    """The last report about an upstream or a source."""
 
     kind: str
     items: int
@@ -119,7 +119,7 @@ class AggregatorNode(Node):
             patience=self.settings.rules.lease,
         )
 
-    # ---- what links and pollers need
+    # ---- services for links and pollers
 
     def table(self, name: str) -> TableSchema | None:
         """A table that is here."""
@@ -160,12 +160,12 @@ class AggregatorNode(Node):
                 self.sessions.handle(event)
 
     def pulling(self, number: int) -> Pulling | None:
-        """What is pulled for a query."""
+        """Pull statistics of a query."""
         told = (puller.pulling(number) for puller in self._pullers.values())
         return next((one for one in told if one is not None), None)
 
     async def foresee(self) -> None:
-        """Have what is foretold of the queries that stand brought up to date, if that does not take long."""
+        """Refresh the forecasts of the registered queries, if that does not take long."""
         await asyncio.gather(*(puller.foresight.refresh() for puller in self._pullers.values()))
 
     async def foretold(self, query: StandingQuery) -> ExplainTree | None:
@@ -200,7 +200,7 @@ class AggregatorNode(Node):
         return found
 
     def offered(self) -> tuple[str | None, list[OfferedItems]]:
-        """What is held of upstreams, and why one of them cannot be relied on."""
+        """The mirrored items of upstreams, and the reason where one is in doubt."""
         doubts = [why for link in self._links.values() if (why := link.state.doubt) is not None]
         items = [
             OfferedItems(*column, [list(key) for key in held], [item.within for item in held.values()])
@@ -228,7 +228,7 @@ class AggregatorNode(Node):
             self._helpers.append(task)
 
     def _told(self, events: list[Event]) -> None:
-        """Queries that come and go are told to whoever pulls their items."""
+        """Forward registrations and removals of queries to the pullers of their items."""
         super()._told(events)
         for event in events:
             if isinstance(event, QueryRegistered):

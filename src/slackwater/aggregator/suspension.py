@@ -1,4 +1,4 @@
-"""Which queries are suspended, and what has to be said when that changes."""
+"""Suspension: the queries in doubt, and the notifications when that changes."""
 
 from collections.abc import Callable, Iterable
 
@@ -7,42 +7,42 @@ from slackwater.sessions.events import QueriesResumed, QueriesSuspended
 
 
 class Suspensions:
-    """Remembers of every query what it depends on, and why it was last said to be in doubt.
+    """Dependencies of every query, and the doubt that was last published of it.
 
-    `feeds` gives the names of what a query depends on, which do not change while it is kept; `doubt` says why one of
-    them cannot be relied on. What is held is looked at once for each query, and not whenever something is heard.
+    `feeds` names the dependencies of a query, which do not change while it is kept; `doubt` gives the reason why one
+    of them is in doubt. Dependencies are computed once for each query, not at every notification.
     """
 
     def __init__(self, feeds: Callable[[StandingQuery], Iterable[str]], doubt: Callable[[str], str | None]) -> None:
         self._feeds_of = feeds
         self._doubt = doubt
         self._feeds: dict[int, tuple[str, ...]] = {}
-        self._told: dict[int, str | None] = {}
+        self._published:  dict[int, str | None] = {}
 
     def begun(self, queries: Iterable[tuple[int, StandingQuery]]) -> list[QueriesSuspended | QueriesResumed]:
-        """These queries begin now, or are others from now on."""
+        """Register these queries, or their new versions."""
         begun = []
         for number, query in queries:
             # One that is another from now on goes to the end, as among the registrations.
             self._feeds.pop(number, None)
             self._feeds[number] = tuple(sorted(self._feeds_of(query)))
-            self._told.setdefault(number, None)
+            self._published.setdefault(number, None)
             begun.append(number)
         return self._review(begun)
 
     def ended(self, numbers: Iterable[int]) -> None:
-        """These are no more."""
+        """Forget these queries."""
         for number in numbers:
-            self._told.pop(number, None)
+            self._published.pop(number, None)
             self._feeds.pop(number, None)
 
     def forget(self) -> None:
-        """Nobody was told anything yet."""
-        self._told.clear()
+        """Start over, with nothing published yet."""
+        self._published.clear()
         self._feeds.clear()
 
     def review(self) -> list[QueriesSuspended | QueriesResumed]:
-        """See which queries are in doubt now and were not, or the other way round."""
+        """Publish the queries whose doubt began or ended."""
         return self._review(self._feeds)
 
     def _review(self, numbers: Iterable[int]) -> list[QueriesSuspended | QueriesResumed]:
@@ -57,9 +57,9 @@ class Suspensions:
                 why = doubts[feed]
                 if why is not None:
                     break
-            if why == self._told[number]:
+            if why == self._published[number]:
                 continue
-            self._told[number] = why
+            self._published[number] = why
             if why is None:
                 resumed.append(number)
             else:

@@ -1,4 +1,4 @@
-"""`slackwater …`: the command line. One file a command; each is thin and leaves the work to the rooms."""
+"""Command line: `slackwater …`, one file a command; each is thin and leaves the work to the rooms."""
 
 import os
 import sys
@@ -54,7 +54,7 @@ def _root(
 
 
 def main() -> None:
-    """Run a command; what Slackwater reports as wrong ends it with exit code 2 and a sentence, not a traceback."""
+    """Run a command; an error of Slackwater ends it with exit code 2 and a sentence, not a traceback."""
     try:
         app()
     except SlackwaterError as error:
@@ -63,6 +63,6 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:
-        # The reader of our output has gone (`slackwater log … | head`): nobody is left to be told.
+        # The reader of our output has gone (`slackwater log … | head`): there is nowhere left to write to.
         sys.stderr.close()
         sys.exit(141)

@@ -49,7 +49,7 @@ _DEPLOYMENT = "slackwater.toml"
 
 @dataclass(slots=True)
 class _Market:
-    """The sender: rows over a rough line to the server, and what is true after each of them."""
+    """The sender: rows over a rough line to the server, and the truth after each of them."""
 
     feed: "Feed"
     arrivals: "Iterator[Arrival]"
@@ -190,7 +190,7 @@ class _Run:
                     screen.show(shown)
                 await asyncio.sleep(_LOOK_EVERY)
         except asyncio.CancelledError:
-            # Ctrl-C: what has been seen so far is told as at any other end.
+            # Ctrl-C: the results so far are reported as at any other end.
             task = asyncio.current_task()
             assert task is not None
             task.uncancel()
@@ -325,7 +325,7 @@ async def _relied_on(url: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _DemoView:
-    """The clients, and what stands behind what they are shown."""
+    """The clients, and the servers behind them."""
 
     served: list[DemoClient]
     clients: "list[Client]"
@@ -333,7 +333,7 @@ class _DemoView:
     written: dict[str, Written]
 
     def look(self, audience: "Audience") -> None:
-        """See what everybody is shown now, and compare it with the truth at the position that it stands for."""
+        """Compare each client's shown value with the truth at its position."""
         for client, (desk, subscription) in enumerate(zip(self.served, self.subscriptions, strict=True)):
             shown = subscription.shown
             as_of = shown.as_of if desk.process == "server" else self.written[desk.process].position(shown.as_of)
@@ -341,7 +341,7 @@ class _DemoView:
         audience.judge()
 
     async def count(self, shown: DemoState) -> None:
-        """What has been said to each of them so far, and to the aggregators."""
+        """Messages sent to each of them so far, and to the aggregators."""
         said: dict[str, dict[str | None, int]] = {}
         for desk, client in zip(self.served, self.clients, strict=True):
             if desk.process not in said:

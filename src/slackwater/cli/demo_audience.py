@@ -1,6 +1,6 @@
-"""Clients whose truth is known: portfolios over made-up prices, and whether what they are shown is within its bound.
+"""Demo verification: portfolios over made-up prices, and each client's shown values against the truth.
 
-Whoever sends the rows knows what is true at every position of the log. So each value that a client shows can be
+The sender of the rows knows the truth at every position of the log. So each value that a client shows can be
 compared with the truth at its own `as_of`, not at the moment it happens to be looked at. A value that is ahead of what
 the sender has noted waits until the note is there.
 """
@@ -51,7 +51,7 @@ def portfolios(prices: dict[str, float], count: int, width: int, share: float, s
 
 @dataclass(slots=True)
 class ClientView:
-    """What one client has been shown."""
+    """The values shown to one client."""
 
     looks: int = 0
     certain: int = 0
@@ -62,7 +62,7 @@ class ClientView:
 
 
 class Audience:
-    """The truth by position, what clients were shown of it, and what rivals would have sent."""
+    """The truth by position, the values shown to clients, and the messages of rivals."""
 
     def __init__(self, portfolios: Sequence[Portfolio], prices: dict[str, float], position: int) -> None:
         self._symbols = {symbol: place for place, symbol in enumerate(sorted(prices))}
@@ -105,7 +105,7 @@ class Audience:
             self._waiting.append((client, as_of, value))
 
     def judge(self) -> None:
-        """Compare what was shown with the truth, as far as that is known."""
+        """Compare the shown values with the truth, as far as that is known."""
         upto = self._positions[-1]
         later = [look for look in self._waiting if look[1] > upto]
         for client, as_of, value in self._waiting:
@@ -119,5 +119,5 @@ class Audience:
 
     @property
     def worst(self) -> float:
-        """The largest error ÷ bound that anybody was shown as certain."""
+        """The largest error ÷ bound of a value shown as certain."""
         return max((seen.worst for seen in self.seen), default=0.0)

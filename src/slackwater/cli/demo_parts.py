@@ -1,4 +1,4 @@
-"""Who is in the demonstration: a server, Spark, two aggregators, and which client is served by whom."""
+"""Demo topology: a server, Spark, two aggregators, and the server of each client."""
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ AGGREGATORS = ("west", "east")
 
 @dataclass(frozen=True, slots=True)
 class DemoClient:
-    """One client: what it is called, which process it is connected to, and who keeps its query."""
+    """One client: its name, the process it is connected to, and the keeper of its query."""
 
     name: str
     process: str

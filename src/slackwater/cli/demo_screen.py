@@ -1,4 +1,4 @@
-"""What the demonstration shows: a live table on a terminal, a line now and then elsewhere, JSON at the end."""
+"""Demo display: a live table on a terminal, a line now and then elsewhere, JSON at the end."""
 
 import time
 from collections.abc import Iterator
@@ -32,9 +32,9 @@ class DemoState:
     ended: float | None = None
     fed: "Fed | None" = None
     messages: list[int] = field(default_factory=list)
-    """What has been said to each client so far."""
+    """Messages sent to each client so far."""
     to_aggregators: int = 0
-    """What the server has said to the aggregators."""
+    """Messages sent by the server to the aggregators."""
     served: "list[DemoClient]" = field(default_factory=list)
     movement: dict[str, float] = field(default_factory=dict)
     kept: int = 0
@@ -53,7 +53,7 @@ class DemoState:
         return sum(self.messages)
 
     def compare(self, folder: Path, prices: dict[str, float]) -> None:
-        """Read what Spark keeps and compare it with what was sent."""
+        """Read the tables that Spark keeps and compare them with the sent rows."""
         from slackwater.pipeline.tables.snapshot import read_history, read_latest
 
         rows = read_latest(folder, "quotes")
@@ -143,7 +143,7 @@ class Screen:
             self._live.stop()
 
     def say(self, what: str) -> None:
-        """What is being waited for."""
+        """The condition that is being waited for."""
         if self._live:
             self._live.update(Text(f"{what} …", "dim"), refresh=True)
         elif not self._quiet:

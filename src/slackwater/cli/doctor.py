@@ -1,4 +1,4 @@
-"""`slackwater doctor`: what this machine has, what is missing and how to get it."""
+"""`slackwater doctor`: diagnosis of this machine, with what is missing and how to get it."""
 
 import importlib.metadata
 import importlib.util
@@ -36,7 +36,7 @@ class CheckOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked at: what was found, who needs it, and what to do where it is missing."""
+    """One check: the finding, the features that need it, and the remedy where it is missing."""
 
     what: str
     state: CheckOutcome

@@ -1,4 +1,4 @@
-"""How a command is told to read a file: the options that `replay`, `load` and `learn` share."""
+"""File-reading options shared by `replay`, `load` and `learn`."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +26,7 @@ SourceOption = Annotated[str | None, typer.Option("--source", help="The source's
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What the user said about the file."""
+    """The user's options for the file."""
 
     table: str | None
     key: str | None
@@ -49,7 +49,7 @@ class Told:
 
 
 def how_to_read(file: Path, told: Told, tables: tuple[TableSchema, ...]) -> "Reading":
-    """How the file is to be read: as told, as the log's table of that name says, and else as its columns look."""
+    """Build the reader: by the options, by the log's table of that name, and else by the look of the columns."""
     from slackwater.sources import AUTO, Shape, infer, read_as
 
     try:
@@ -70,7 +70,7 @@ def how_to_read(file: Path, told: Told, tables: tuple[TableSchema, ...]) -> "Rea
             source=told.source,
         )
     except SourceError:
-        # Nothing to be seen in the file itself (no key, or a torn Parquet file): the log's own table may tell.
+        # Nothing to be seen in the file itself (no key, or a torn Parquet file): the log's own table may have it.
         table = known.get((told.table or file.name.partition(".")[0]).lower())
         if table is None or told.key or told.time or told.shape or types:
             raise
@@ -83,7 +83,7 @@ def how_to_read(file: Path, told: Told, tables: tuple[TableSchema, ...]) -> "Rea
 
 
 def _check_agreement(table: TableSchema, told: Told, key: tuple[str, ...], types: dict[str, DataType]) -> None:
-    """Refuse what the user said where the table that is there says otherwise."""
+    """Refuse options that contradict the existing table."""
     if told.key is not None and key != table.key:
         raise SourceError(f"table {table.name} is there with the key {', '.join(table.key)}, not {', '.join(key)}")
     for name, kind in types.items():

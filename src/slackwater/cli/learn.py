@@ -124,7 +124,7 @@ def learn(
 def _prepared(
     traces: list[Path], told: Told, now: Instant, columns: str | None, rules: _Given, out: Path
 ) -> "tuple[Course, Callable[[Course, SparkSession, Callable[[Lesson], None]], LearntStatistics]]":
-    """What will be learnt, and how to do it: whatever is wrong is found before Spark is started."""
+    """The learning task: every mistake is found before Spark is started."""
     from slackwater.pipeline.jobs.learn import (
         USUAL_GAP,
         Course,

@@ -1,4 +1,4 @@
-"""How commands speak: tables for people, JSON for programs, errors to standard error."""
+"""Command output: tables for people, JSON for programs, errors to standard error."""
 
 import importlib.util
 import json
@@ -49,7 +49,7 @@ def plain(text: object) -> str:
 
 
 def complain(error: SlackwaterError, *, as_json: bool) -> None:
-    """Say what is wrong."""
+    """Print an error."""
     if as_json:
         report: dict[str, Any] = {"error": type(error).__name__, "message": str(error)}
         if isinstance(error, SqlError):
@@ -60,13 +60,13 @@ def complain(error: SlackwaterError, *, as_json: bool) -> None:
 
 
 def need_node() -> None:
-    """Refuse, with the way out, to do what the base install cannot."""
+    """Refuse a command that the base install lacks packages for, with the way out."""
     if importlib.util.find_spec("pyarrow") is None or importlib.util.find_spec("numba") is None:
         raise MissingPart("this command needs the node extra: pip install 'slackwater[node]'")
 
 
 def need_spark() -> None:
-    """The same for what runs on Spark."""
+    """As `need_node`, for commands that run on Spark."""
     need_node()
     if importlib.util.find_spec("pyspark") is None:
         raise MissingPart("this command runs on Spark and needs the spark extra: pip install 'slackwater[spark]'")

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def ask_node(server: str, token: str | None, text: str, *, as_json: bool) -> None:
-    """Send each statement where it belongs, and show what came back."""
+    """Send each statement to its endpoint, and show the response."""
     # The client is imported when it is needed: most commands do without.
     from sqlglot import exp
 

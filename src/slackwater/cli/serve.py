@@ -152,7 +152,7 @@ def _channels(address: str | None) -> str | None:
 
 
 def _placement(rules: list[str], default: HostKind) -> Placement:
-    """Who keeps new queries, as the command line says it."""
+    """The keeper of new queries, by the options of the command line."""
     tables: dict[str, HostKind] = {}
     queries: dict[str, HostKind] = {}
     for rule in rules:

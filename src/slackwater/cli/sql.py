@@ -1,4 +1,4 @@
-"""`slackwater sql TEXT`: what statements mean, or what is wrong with them and where; --server asks a node."""
+"""`slackwater sql TEXT`: SQL parsed, checked and explained here, or run by a node with --server."""
 
 import sys
 from contextlib import ExitStack
@@ -76,7 +76,7 @@ def _changes_tables(kind: str) -> bool:
 
 
 def _after(statement: Statement, catalog: "Catalog", log: "LocalLog | None") -> "Catalog":
-    """What exists after a statement; tables are made and dropped in the log, if there is one."""
+    """Return the tables after a statement; they are made and dropped in the log, if there is one."""
     match statement:
         case CreateTable(schema, if_not_exists):
             if catalog.table(schema.name) is not None and if_not_exists:

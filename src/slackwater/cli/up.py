@@ -1,4 +1,4 @@
-"""`slackwater up [slackwater.toml]`: all processes of a deployment, kept running; and the two it starts by itself."""
+"""`slackwater up [slackwater.toml]`: process supervision, all processes of a deployment kept running."""
 
 import asyncio
 import importlib.util
@@ -105,7 +105,7 @@ def _no_spark() -> bool:
 
 
 def _hosting(spark: "SparkPart | None", base: Path) -> list[str]:
-    """What a server is told about who keeps what."""
+    """Options of a server about the keepers of queries."""
     if spark is None:
         return []
     rules = [spark.default.value]
@@ -148,7 +148,7 @@ def _aggregators(file: Path, base: Path, deployment: "Deployment") -> "list[Role
 
 
 def _listening(name: str, folder: Path, port: int, *words: str) -> "Role":
-    """A process that says in its folder where it listens."""
+    """A process that publishes its address in its folder."""
     from slackwater.deployment.endpoint_file import STATE_FILE as LISTENING_FILE
     from slackwater.deployment.endpoint_file import read_state
     from slackwater.deployment.supervision import Role
@@ -171,7 +171,7 @@ def _listening(name: str, folder: Path, port: int, *words: str) -> "Role":
 
 
 def _check_feed(name: str, feed: "FeedPart", base: Path) -> None:
-    """What is wrong with a feed is better said before anything runs."""
+    """Check a feed before anything runs."""
     from slackwater.sources import generator
 
     if feed.generator is not None:

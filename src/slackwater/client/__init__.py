@@ -1,4 +1,4 @@
-"""The library that people import: connect, subscribe, ask once."""
+"""Client library: connect, subscribe, query once."""
 
 from slackwater.client.answers import Answer, Explanation, Receipt, Standing
 from slackwater.client.cache.settings import Cache

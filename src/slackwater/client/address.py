@@ -1,4 +1,4 @@
-"""Where a server is: one address, as people write it, for questions and for the live connection."""
+"""Server address: one URL for requests and for the live connection."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

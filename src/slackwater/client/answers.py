@@ -1,4 +1,4 @@
-"""What a server answers to questions and to rows."""
+"""Response values: query answers, receipts, explanations and standing queries, decoded from the server."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What became of rows that were sent: all of it durable, before `position` of the log."""
+    """Outcome of sent rows: all of it durable, before `position` of the log."""
 
     accepted: int
     quarantined: int
@@ -55,7 +55,7 @@ class Receipt:
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """What a statement means, for people and as a tree."""
+    """Explanation of a statement, for people and as a tree."""
 
     text: str
     tree: dict[str, Any]
@@ -65,7 +65,7 @@ class Explanation(msgspec.Struct, frozen=True):
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """A standing query of a server, with what was measured of it since the server began."""
+    """A standing query of a server, with its measurements since the server began."""
 
     number: int
     sql: str

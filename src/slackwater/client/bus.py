@@ -1,4 +1,4 @@
-"""Live connections over a bus instead of WebSockets; requests stay HTTP."""
+"""Bus transport: live connections over a bus instead of WebSockets; requests stay HTTP."""
 
 from urllib.parse import parse_qsl, urlsplit
 

@@ -1,4 +1,4 @@
-"""What a program holds: questions, rows and statements by request, standing queries over one live connection."""
+"""Asynchronous client: queries, rows and statements by request, subscriptions over one live connection."""
 
 import asyncio
 import random
@@ -181,7 +181,7 @@ class Client:
     def _elsewhere(self, subscription: Subscription, host: str) -> None:
         if host == PLANNED:
             if self._network is None:
-                # Aggregators are reached at their addresses, whatever carries what the server says.
+                # Aggregators are reached at their addresses, whatever transport the server uses.
                 direct = self._transport or WebSocketTransport(self._token)
                 carriers = (self._carrier(), direct)
                 self._network = Network(self._addresses, carriers, self._requests, self._elsewhere)
@@ -216,7 +216,7 @@ class Client:
         return answer if self._desk is None else await self._desk.completed(sql, answer)
 
     async def explain(self, sql: str) -> Explanation:
-        """What a statement means, without doing it."""
+        """Explain a statement, without executing it."""
         found = await self._requests.ask("/v1/explain", {"sql": sql}, Explanation)
         own = None if self._desk is None else await self._desk.explained(sql)
         if own is None:

@@ -1,7 +1,7 @@
-"""Rows as a program wants them: by the names of their columns, with times as `datetime`, as Arrow or pandas.
+"""Result columns: rows by column name, with times as `datetime`, as Arrow or pandas.
 
 On the wire a time is a number of microseconds in a notification, and ISO 8601 text in an answer to a question.
-pyarrow and pandas are asked for only when somebody wants their tables.
+pyarrow and pandas are imported only when the program asks for their tables.
 """
 
 from collections.abc import Iterable, Sequence

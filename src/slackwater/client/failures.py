@@ -1,4 +1,4 @@
-"""What a server said no to, as an exception of the one tree of errors.
+"""Error mapping: a server's refusal as an exception of the one tree of errors.
 
 A server answers with `{"error": code, "message": sentence}` and, where the trouble is in a statement, its line and
 column. A refused subscription says the same in one sentence.
@@ -38,7 +38,7 @@ class Forbidden(Refused):
 
 
 class Misunderstood(SlackwaterError):
-    """What answered does not speak as a Slackwater server does."""
+    """The response is not that of a Slackwater server."""
 
 
 _PLAIN: Final[dict[str, type[SlackwaterError]]] = {

@@ -1,4 +1,4 @@
-"""Requests to a server, of several the one that answers, again where that is safe.
+"""HTTP requests with failover between servers, and retries where they are safe.
 
 A request that changes nothing, or whose repeats are known as such, is sent again after any failure. Another one is
 sent again only where the server cannot have taken it: it could not be reached, or it said that it is busy.
@@ -46,7 +46,7 @@ class Rest:
         self._http = httpx.AsyncClient(headers=headers, timeout=httpx.Timeout(30.0, connect=5.0))
 
     async def close(self) -> None:
-        """Close what is open."""
+        """Close the open connections."""
         await self._http.aclose()
 
     async def ask(self, path: str, body: object, kind: type[T], *, safe: bool = True) -> T:
@@ -64,7 +64,7 @@ class Rest:
         safe: bool = True,
         patience: float | None = None,
     ) -> bytes:
-        """Send a request until it is answered: the body where it says yes, an exception where it says no."""
+        """Send a request until it is answered: return the body of a success, raise the error of a refusal."""
         deadline = time.monotonic() + (self._patience if patience is None else patience)
         failures = 0
         while True:

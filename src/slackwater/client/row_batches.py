@@ -1,4 +1,4 @@
-"""Rows on their way to a server: in pieces that it takes, as JSON, one row to a line."""
+"""Row batches: rows cut into requests of bounded size, as JSON lines."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
@@ -32,7 +32,7 @@ def batches(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[bytes, int]]:
 
 def _line(row: Mapping[str, Any]) -> bytes:
     for name, cell in row.items():
-        # JSON has no word for them, and a null would say something else.
+        # JSON has no word for them, and a null would mean something else.
         if isinstance(cell, float) and cell - cell != 0:
             raise ValueError(
                 f"{cell} in column {name} is not a number that can be sent: leave the row out, or write None"

@@ -1,4 +1,4 @@
-"""Which request does a statement; the server reads the statement itself and is the judge of it."""
+"""Statement routing: the request for each SQL statement; the server parses and decides."""
 
 from dataclasses import dataclass
 
@@ -28,7 +28,7 @@ class Removal:
 
 
 def understood(sql: str) -> Definition | Removal:
-    """What is to be done; a `SqlError` where nothing can be.
+    """Classify a statement into its request; a `SqlError` where there is none.
 
     >>> understood("DROP TABLE IF EXISTS quotes")
     Removal(path='/v1/tables', name='quotes', if_exists=True)

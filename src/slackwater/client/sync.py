@@ -1,4 +1,4 @@
-"""The client without `async`: one event loop in a thread of its own, and calls that wait for it.
+"""Synchronous client: one event loop in a thread of its own, and blocking calls.
 
 Everything is done by the asynchronous client; here is only the way there and back. Objects may be used from any
 thread. A program that ends without closing does not hang: the thread is a daemon.
@@ -46,7 +46,7 @@ class _Loop:
         except CancelledError:
             raise SlackwaterError("the client was closed while this was waiting") from None
         except BaseException:
-            # Ctrl-C while waiting: what runs over there has nobody to wait for it any more.
+            # Ctrl-C while waiting: the task over there has no caller any more.
             running.cancel()
             raise
 
@@ -65,7 +65,7 @@ class _Loop:
 
 
 async def _cancel_others() -> None:
-    """Other threads may be waiting for what will not come any more."""
+    """Release the threads that wait for a result that will not come any more."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()
@@ -73,7 +73,7 @@ async def _cancel_others() -> None:
 
 
 class SyncSubscription:
-    """A standing query; iterate over it for changes, look at it for what is known now. See `Subscription`."""
+    """A standing query; iterate over it for changes, read it for the current answer. See `Subscription`."""
 
     def __init__(self, loop: _Loop, subscription: Subscription) -> None:
         self._loop = loop
@@ -220,7 +220,7 @@ class SyncClient:
         return self._loop.wait(self._client.query(sql, after=after))
 
     def explain(self, sql: str) -> Explanation:
-        """What a statement means."""
+        """Explain a statement."""
         return self._loop.wait(self._client.explain(sql))
 
     def execute(self, sql: str) -> None:

@@ -1,1 +1,1 @@
-"""Polled sources: asked at a fixed period, whatever the queries need."""
+"""Polled sources: requested at a fixed period, whatever the queries need."""

@@ -1,4 +1,4 @@
-"""One polled source without its sockets: when it was last heard, and whether that is too long ago."""
+"""Poll state of one source, without I/O: its last response, and staleness."""
 
 MISSED_PERIODS = 3
 """A source that brought nothing for so many periods is in doubt."""
@@ -14,11 +14,11 @@ class PolledState:
         self._why = "it has not been polled yet"
 
     def succeeded(self, now: int) -> None:
-        """It answered, and what it said is applied."""
+        """Note a response whose rows are applied."""
         self._heard, self._why = now, ""
 
     def failed(self, why: str) -> None:
-        """It did not, or what it said could not be used."""
+        """Note a missing or unusable response."""
         self._why = why
 
     def doubt(self, now: int) -> str | None:

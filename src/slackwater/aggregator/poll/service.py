@@ -1,4 +1,4 @@
-"""A source that only answers requests, polled at a fixed period into admission and the log."""
+"""Polling service: a request-only source polled at a fixed period into admission and the log."""
 
 import asyncio
 import logging

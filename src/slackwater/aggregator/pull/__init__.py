@@ -1,1 +1,1 @@
-"""Pulled sources: items asked for as rarely as the bounds of their queries allow."""
+"""Pulled sources: items requested as rarely as the bounds of their queries allow."""

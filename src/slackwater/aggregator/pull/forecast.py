@@ -1,6 +1,6 @@
-"""What is told of a trial: how many pulls an hour a query would need, as a part of an explanation. No I/O, no clock.
+"""Pull forecast of one trial run, as a part of an explanation: pulls an hour of a query. No I/O, no clock.
 
-A trial draws what nobody has seen; the generator is seeded alike each time, so that who asks twice is told the same.
+A trial draws values at unobserved ticks; the generator has a fixed seed, so that the same question gets the same answer.
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ _UNIT = "pulls/hour"
 
 
 def refused(why: str) -> ExplainTree:
-    """The part that says why there are no figures."""
+    """The part that gives the reason for missing figures."""
     return ExplainTree(NAME, (Detail("not yet", why),))
 
 
@@ -51,7 +51,7 @@ def predicted(trial: Trial) -> dict[int, float]:
 
 
 def priced(trial: Trial) -> float | None:
-    """The logarithm of the factor that the one query's first price is to be raised by; None where it cannot be told."""
+    """The logarithm of the factor that the one query's first price is to be raised by; None where it is unknown."""
     [query] = trial.queries.values()
     if _wanting(trial, query) is not None:
         return None

@@ -1,4 +1,4 @@
-"""Foretelling pulls while others are served: trials run in a thread, one at a time for each table."""
+"""Forecast worker: trial runs in a background thread, one at a time for each table."""
 
 import asyncio
 import contextlib
@@ -17,16 +17,16 @@ _report = logging.getLogger("slackwater.aggregator")
 T = TypeVar("T")
 
 FRESH = 60 * 1_000_000
-"""What was foretold of the queries that stand is good for so long, unless they are others."""
+"""Microseconds for which a forecast of the registered queries is fresh, unless they change."""
 INCOMPLETE = 2 * 1_000_000
-"""The same where something could not be foretold yet."""
+"""Microseconds for which an incomplete forecast is fresh."""
 PATIENCE = 1.0
-"""Seconds that somebody who asks for a list waits for new figures; after that the list comes with the old ones."""
+"""Seconds that a list request waits for new figures; after that the list comes with the old ones."""
 MOST_WAITING = 16
 
 
-class ForecastWorker:
-    """What can be said of the pulls of one table; `now` is the clock that its state is told the time by."""
+class Foresight:
+    """Forecasts of the pulls of one table; `now` is the clock of its state."""
 
     def __init__(self, state: PulledState, now: Callable[[], int]) -> None:
         self._state = state
@@ -53,7 +53,7 @@ class ForecastWorker:
             self._waiting -= 1
 
     async def refresh(self) -> None:
-        """Foretell the queries that stand, all together, if that was not done lately."""
+        """Forecast the registered queries, all together, unless the last forecast is fresh."""
         standing = self._state.standing
         good_for = FRESH if standing == self._predicted.keys() else INCOMPLETE
         if standing == self._of and self._now() - self._made < good_for:
@@ -63,7 +63,7 @@ class ForecastWorker:
         await asyncio.wait({self._refreshing}, timeout=PATIENCE)
 
     def predicted(self, number: int) -> float | None:
-        """Pulls an hour of a query, as they were last foretold."""
+        """Pulls an hour of a query, by the last forecast."""
         return self._predicted.get(number)
 
     def price(self) -> None:
@@ -72,7 +72,7 @@ class ForecastWorker:
             self._pricing = self._task(self._price())
 
     async def stop(self) -> None:
-        """End what is under way."""
+        """Cancel the running tasks."""
         for task in (self._refreshing, self._pricing):
             if task is not None:
                 task.cancel()
@@ -80,7 +80,7 @@ class ForecastWorker:
                     await task
 
     def _task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Do something beside the rest: that it fails is said, and ends nothing."""
+        """Run a task in the background: its failure is logged, and ends nothing."""
 
         def over(task: asyncio.Task[None]) -> None:
             if not task.cancelled() and task.exception() is not None:

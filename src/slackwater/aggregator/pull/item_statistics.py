@@ -1,4 +1,4 @@
-"""Statistics that `slackwater learn` has written, as what the items of a pulled table begin with."""
+"""Prior of a pulled table: the statistics that `slackwater learn` has written, for its items."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A source that is asked only as often as its queries need, without its sockets: what is due, what can be relied on.
+"""Pull state of one source, without I/O: due items, pulls in flight and doubt.
 
 Design
     Items are the keys of a table; the scheduler of `planning.pulling` knows them by number and time by ticks. Here both
@@ -38,7 +38,7 @@ MOST_REMEMBERED, REMEMBERED = 200_000, 600
 
 
 def feed_of(table: str, key: str) -> str:
-    """What an item of a table is called where it is asked whether it can be relied on.
+    """Name of an item of a table in questions of doubt.
 
     >>> item_of(feed_of("rates", "EUR/USD"))
     ('rates', 'EUR/USD')
@@ -86,7 +86,7 @@ class _Missing:
 
 @dataclass(slots=True)
 class Pulls:
-    """What was asked for so far."""
+    """The requests so far."""
 
     items: int = 0
     failed: int = 0
@@ -104,7 +104,7 @@ class PulledState:
         self.scheduler = scheduler
         self.pulls = Pulls()
         self.changes = 0
-        """How often an item came to be doubted, or relied on: who has seen this number has seen all doubts."""
+        """How often an item came to be doubted, or relied on: a reader of this number has seen all doubts."""
         self.unpriced: set[int] = set()
         """Queries whose price is the usual one still."""
         self._numbers = {key: number for number, key in enumerate(self.keys)}
@@ -119,7 +119,7 @@ class PulledState:
         self._history: list[deque[tuple[int, float]]] = [deque(maxlen=kept) for _ in self.keys]
 
     def begin(self, habits: Mapping[str, Habit]) -> None:
-        """Let items begin with what statistics say of them."""
+        """Initialise items from statistics."""
         known = [habits.get(key) for key in self.keys]
         self._habits = {item: Motion.of_habit(habit) for item, habit in enumerate(known) if habit is not None}
         if isinstance(self.scheduler, Uncertainty):
@@ -150,7 +150,7 @@ class PulledState:
         return frozenset(self._queries)
 
     def trial(self, query: Aggregate, keys: Iterable[Key]) -> Trial | None:
-        """What is needed to foretell the pulls of one query alone; None where it pulls nothing."""
+        """Input of a trial run of one query alone; None where it pulls nothing."""
         made = self._pull_query(query, keys)
         return None if made is None else self._trial({NEW: made})
 
@@ -209,7 +209,7 @@ class PulledState:
             return PullQuery(items, counted, Bound(_ANY, query.bound.fidelity))
         return PullQuery(items, counted, replace(query.bound, within=pulling), query.function)
 
-    # ---- what is due, and what came of it
+    # ---- due items and their outcomes
 
     def due(self, now: int) -> list[str]:
         """The keys to ask for now."""
@@ -258,10 +258,10 @@ class PulledState:
             due.append((self.scheduler.wake(self._at(now)) - self._first) * self._tick)
         return min(due, default=now + 3600 * 1_000_000)
 
-    # ---- what was learnt
+    # ---- learnt state
 
     def saved(self, now: int) -> bytes:
-        """What the scheduler has learnt, to go on from after a restart."""
+        """The learnt state of the scheduler, for a restart."""
         history = [list(pulls) for pulls in self._history]
         kept = _Saved(
             _FORMAT, list(self.keys), sorted(self._queries), self._at(now), self.scheduler.snapshot(), history
@@ -304,14 +304,14 @@ class PulledState:
         return True
 
     def rate(self, number: int, now: int) -> float | None:
-        """Pulls an hour for a query since it began here; None while it is too early to tell."""
+        """Pulls an hour for a query since it began here; None while it is too early."""
         passed = now - self.pulls.since.get(number, now)
         if passed < 60 * self._tick:
             return None
         return self.pulls.by_query[number] * 3600e6 / passed
 
     def delivered(self, number: int) -> float | None:
-        """For which share of the time a query was within its bound, as far as that can be told from what was pulled."""
+        """Share of the time that a query was within its bound, estimated from pulled values."""
         told = getattr(self.scheduler, "delivered", None)
         return None if told is None or number not in self._queries else told(str(number))
 
@@ -320,7 +320,7 @@ class PulledState:
         self._latest = max(self._latest, self._first + now // self._tick)
         return self._latest
 
-    # ---- what can be relied on
+    # ---- doubt
 
     def doubt(self, key: str) -> str | None:
         """Why an item cannot be relied on; None where it can."""
@@ -334,5 +334,5 @@ class PulledState:
 
     @property
     def lost(self) -> tuple[str, ...]:
-        """The keys that could not be had when they were last asked for."""
+        """The keys whose last pull failed."""
         return tuple(self.keys[item] for item in sorted(self._missing))

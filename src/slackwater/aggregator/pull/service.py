@@ -1,4 +1,4 @@
-"""Items that are asked for when their queries need them: what is due is fetched, what came goes into the log."""
+"""Pulling service: due items are fetched, and their values go into the log."""
 
 import asyncio
 import hashlib
@@ -73,7 +73,7 @@ class Puller:
         self._began = microseconds()
 
     def recall(self) -> None:
-        """Go on from what an earlier life has learnt, once its queries are registered."""
+        """Restore the learnt state of an earlier run, once its queries are registered."""
         try:
             body = unsealed(_MAGIC, self._file.read_bytes())
             saved = self._file.stat().st_mtime_ns // 1000
@@ -86,7 +86,7 @@ class Puller:
             self.state.begin(self._habits)
 
     def save(self) -> None:
-        """Write down what was learnt."""
+        """Save the learnt state."""
         self._file.parent.mkdir(parents=True, exist_ok=True)
         try:
             replace_file(self._file, sealed(_MAGIC, self.state.saved(self._now())))
@@ -145,7 +145,7 @@ class Puller:
             pass
 
     def _begin(self, clients: dict[str, httpx.AsyncClient], keys: Sequence[str]) -> None:
-        """Ask all sources at once: a slow one holds up nobody else."""
+        """Ask all sources at once: a slow one does not hold up the others."""
         wanted: dict[str, list[str]] = {}
         for key in keys:
             wanted.setdefault(self._sources[key], []).append(key)
@@ -166,7 +166,7 @@ class Puller:
         self.news.set()
 
     def pulling(self, number: int) -> Pulling | None:
-        """What is pulled for a query, if it is one of this table."""
+        """Pull statistics of a query, if it is one of this table."""
         state = self.state
         if number not in state.standing:
             return None
@@ -191,7 +191,7 @@ class Puller:
                 self.state.missed(now, key, why, again)
 
     async def _write(self, source: str, values: Sequence[Got]) -> None:
-        """Into the log; what cannot be written now is written when it can."""
+        """Write values to the log; those that cannot be written now are written later."""
         if not values:
             return
         arrival = self._arrival(source, values)

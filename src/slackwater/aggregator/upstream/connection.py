@@ -1,4 +1,4 @@
-"""The connection to one upstream: its tables are looked up, its items subscribed to, what they say is written down.
+"""Upstream connection: discovery of tables, subscriptions to items, and their values written to the log.
 
 Everything that is decided is decided by `state`; here are the session of the client library, the log and the waiting.
 """
@@ -47,7 +47,7 @@ _LONG = 3600.0
 
 
 class Here(Protocol):
-    """What a link needs of the node it belongs to."""
+    """The node that a link belongs to, as the link needs it."""
 
     clock: Clock
 
@@ -64,7 +64,7 @@ class Here(Protocol):
         ...
 
     def review(self) -> None:
-        """Look whether there is doubt where there was none, or the other way round."""
+        """Check for doubt that began or ended."""
         ...
 
 
@@ -77,7 +77,7 @@ class _Table(TableBody, frozen=True, forbid_unknown_fields=False):
 
 
 class UpstreamLink:
-    """One upstream. `found` says where a node is, of which only the name is known."""
+    """One upstream. `found` resolves a node that is known by name only."""
 
     def __init__(
         self, here: Here, plan: UpstreamPlan, state: UpstreamState, found: Callable[[str], str | None]
@@ -96,7 +96,7 @@ class UpstreamLink:
         """The host that keeps the items upstream; None: the one that keeps most there."""
 
     async def run(self) -> None:
-        """Hold what the upstream says, until cancelled."""
+        """Mirror the upstream, until cancelled."""
         try:
             addresses = await self._addresses()
             await self._prepare(addresses)
@@ -116,7 +116,7 @@ class UpstreamLink:
             await self._close()
 
     async def _listen(self, addresses: Sequence[Address], items: Sequence[Item]) -> str:
-        """Hold what is said in one session; returns why nobody will have it any more."""
+        """Mirror the upstream for one session; return the reason why no node serves it any more."""
         lane, after = self._lane, self.state.after
         session = self._session = LiveSession(
             addresses,
@@ -197,12 +197,12 @@ class UpstreamLink:
                 self._statements[item] = statement(item, there[name])
 
     def _complain(self, why: str) -> None:
-        """Say what is wrong once, and not again until it is something else."""
+        """Report an error once, and not again until it changes."""
         if why != self._complained:
             self._complained = why
             _report.warning("upstream %s: %s", self._plan.name, why)
 
-    # What it says.
+    # Events of the upstream.
 
     def _subscribe(self, session: LiveSession, item: Item) -> None:
         subscription = session.subscribe(self._statements[item])
@@ -284,7 +284,7 @@ def _only(value: Scalar, kind: DataType) -> Extent:
 
 
 def batch_of(schema: TableSchema, rows: Sequence[WrittenRow], first: int, time: int) -> pa.RecordBatch:
-    """Rows as columns, each with its number, its time and what it does."""
+    """Rows as columns, each with its number, its time and its operation."""
     columns = []
     for place, name in enumerate(schema.key):
         kind = field(schema.column(name)).type

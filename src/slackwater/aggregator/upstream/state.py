@@ -1,8 +1,8 @@
-"""One upstream without its sockets: what it has said, what of that is in the log, and whether it can be relied on.
+"""Upstream state, without I/O: received items, their positions in the log, and doubt.
 
 Design
     The items of an upstream are subscriptions of one client (`client.live.state`), whose frames are right as of one
-    position. What is told of them is gathered here and written when all of them are *settled*, that is, live in one
+    position. Their notifications are gathered here and written when all of them are *settled*, that is, live in one
     session: a part of a state would be right at no position. One write is under way at a time; what comes meanwhile is
     the next one.
 
@@ -113,7 +113,7 @@ class UpstreamState:
 
     @property
     def doubt(self) -> str | None:
-        """Why what is held of this upstream cannot be relied on; None where it can."""
+        """Reason why the items of this upstream are in doubt; None where they are not."""
         for why in chain(self._doubts.values(), self._loose.values()):
             return f"upstream {self.name}: {why}"
         if self._late:
@@ -122,7 +122,7 @@ class UpstreamState:
             return f"upstream {self.name}: what it says is being taken in"
         return None
 
-    # What happens.
+    # Events.
 
     def wanted(self, ref: int, item: Item) -> None:
         """The client subscribes to an item under this reference."""
@@ -132,14 +132,14 @@ class UpstreamState:
         self._settled = False
 
     def unwanted(self, ref: int) -> Item:
-        """It does not any more, as the upstream would not have it; the item is to be asked for again."""
+        """Note that the upstream refused an item; it is to be requested again."""
         self._doubts.pop(ref, None)
         self._loose.pop(ref, None)
         self.refused.pop(ref, None)
         return self._refs.pop(ref)
 
     def lost(self, why: str) -> list[Item]:
-        """No node will have the client any more: all items are to be asked for again by another one."""
+        """Note that no node accepts the client any more: all items are to be requested again by another one."""
         items = [self.unwanted(ref) for ref in list(self._refs)]
         self._settled, self._session = False, ""
         self._doubt(_NOBODY, why)
@@ -148,7 +148,7 @@ class UpstreamState:
     def heard(
         self, client: ClientState, told: Sequence[AnswerChanged | Described | SubscriptionEnded | Certainty]
     ) -> None:
-        """An event has told this of the items; `client` is where they stand after it."""
+        """Take an event's notifications about the items; `client` is their state after it."""
         before = self.stands
         for one in told:
             if one.ref not in self._refs:
@@ -186,7 +186,7 @@ class UpstreamState:
         self._loose[ref] = f"it keeps an item within {within:g} for {fidelity:.0%} of the time, not as closely as asked"
 
     def next_write(self, now: int, time: int) -> Write | None:
-        """What is to be written now, if anything; `time` is the wall clock's, for the event time of the rows."""
+        """The next write, if any; `time` is the wall clock's, for the event time of the rows."""
         if self._under_way is not None or not self._settled or self._in_doubt or self.position is None:
             return None
         if not (self._changed or self._stale):

@@ -1,4 +1,4 @@
-"""The tables of an upstream, and what they look like here: the key, and the columns that are held."""
+"""Mirrored tables: schemas of upstream tables reduced to the key and the mirrored columns."""
 
 from collections.abc import Sequence
 

@@ -1,1 +1,1 @@
-"""The client's cache: the regions of tables that are pushed to it, and questions answered from them."""
+"""Client cache: the table regions that are pushed to a client, and queries answered from them."""

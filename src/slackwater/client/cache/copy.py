@@ -1,4 +1,4 @@
-"""The rows of a cache in columns, to be asked by Arrow's loops.
+"""Columnar replica of a cache, queried by Arrow's compute kernels.
 
 Design
     Rows come one at a time and are asked for many at a time. So there are columns made some time ago, and the rows that

@@ -1,4 +1,4 @@
-"""From rows at hand to the answer of a query: Arrow's loops for the simple ones, the evaluator for the rest.
+"""Local query evaluation over cached rows: Arrow kernels for simple queries, the evaluator for the rest.
 
 Answers have the columns and types that a server gives them. A sum or mean of DOUBLE may differ in the last digits, as
 it may between two servers that hold the rows in another order; everything else is the same.
@@ -19,7 +19,7 @@ from slackwater.sql.required_rows import Needed
 
 @dataclass(frozen=True, slots=True)
 class HomeLimits:
-    """How much a query may use at home; there is nobody to protect but the program itself."""
+    """Resource limits of a query at home; they protect only the program itself."""
 
     query_seconds: float = 30.0
     query_memory: int = 1 << 30
@@ -48,7 +48,7 @@ def evaluated(asked: Needed, tables: dict[str, pa.Table]) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What was found, without its position: it can be given as an answer as often as it is right."""
+    """A result without its position: it serves as an answer for as long as it is right."""
 
     columns: Columns
     rows: list[list[Any]]

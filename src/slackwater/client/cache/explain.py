@@ -1,4 +1,4 @@
-"""EXPLAIN, as far as a cache goes: which regions of a query are pushed and which would be pulled."""
+"""EXPLAIN of a cache: the regions of a query that are pushed, and those that would be pulled."""
 
 from slackwater.client.cache.state import CacheState
 from slackwater.core.errors import AlgebraError
@@ -10,7 +10,7 @@ _MOST_SHOWN = 10
 
 
 def explained(name: str, asked: Needed, state: CacheState, now: int) -> ExplainTree:
-    """What a cache would do about a query at this moment."""
+    """Explain how a cache would answer a query at this moment."""
     parts = tuple(_table(table, asked, state, now) for table in asked.query.tables)
     return ExplainTree("cache", (Detail("name", name),), parts)
 

@@ -1,4 +1,4 @@
-"""Regions over Arrow columns: which rows lie in one, by Arrow's own loops."""
+"""Region masks: the rows of Arrow columns that lie in a region, by Arrow's compute kernels."""
 
 import math
 from functools import reduce

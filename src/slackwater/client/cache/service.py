@@ -1,4 +1,4 @@
-"""Questions of a program that keeps a cache: from SQL text to an answer, at home, in part, or not at all.
+"""Cache service: queries of a caching client, from SQL text to an answer from the cache, in part or from the server.
 
     SELECT ─▶ which rows of which table ─▶ all of them pushed, and the lease lasts ─▶ answered at home
                                         ─▶ rows are wanted one by one              ─▶ the rest is asked for, live
@@ -89,7 +89,7 @@ class CacheService:
         self._catalog: Catalog | None = None
         self._needed: dict[str, Needed | None] = {}
         self._remembered: dict[str, tuple[tuple[tuple[int, int], ...], Found]] = {}
-        """What was found at home for a text, and in which versions of which caches."""
+        """Answers found in the cache by text, with the versions of the caches they were read from."""
         self._kept: dict[str, tuple[Subscription, int]] = {}
         """The caches that were asked for, and when."""
         self._copies: dict[int, Copy] = {}
@@ -99,7 +99,7 @@ class CacheService:
 
     @property
     def state(self) -> CacheState:
-        """What all of this stands on; to be looked at only."""
+        """The state machine underneath, read-only."""
         state = self._session.state
         assert isinstance(state, CacheState)
         return state
@@ -159,7 +159,7 @@ class CacheService:
         return None
 
     def _found(self, sql: str, asked: Needed) -> Found:
-        """What the cache has to say to a question; the same while no row of it is another one."""
+        """Answer a query from the cache; the result is reused until a row of the cache changes."""
         tables = asked.query.tables
         caches = [self.state.cached(table) for table in tables]
         as_they_are = tuple((own.ref, own.version) for own in caches if own is not None)
@@ -227,7 +227,7 @@ class CacheService:
         try:
             found = needed(parse(sql), await self._known())
         except SqlError:
-            # Perhaps a table or a column is new; otherwise the server says what is wrong.
+            # Perhaps a table or a column is new; otherwise the server reports the error.
             self._forget_tables()
             try:
                 found = needed(parse(sql), await self._known())
@@ -267,7 +267,7 @@ class CacheService:
         return True
 
     def _begin(self, table: str) -> None:
-        """Want the cache of a table, if that was not said yet or has ended."""
+        """Request the cache of a table, if it was not requested yet or has ended."""
         kept, begun = self._kept.get(table, (None, 0))
         ended = kept is None or kept._last is not None
         if ended and self._session.over is None and (kept is None or self._clock() > begun + _AGAIN):
@@ -284,10 +284,10 @@ class CacheService:
             copy = self._copies[own.ref] = Copy(own)
         return copy
 
-    # What can be told about it.
+    # Explanations.
 
     async def explained(self, sql: str) -> ExplainTree | None:
-        """Which regions of a query come from the cache and which would be asked for."""
+        """Explain which regions of a query come from the cache and which would be requested."""
         tree = parse(sql).tree
         asked = await self._understood(write(tree.this) if isinstance(tree, ExplainOf) else sql)
         return None if asked is None else explained(self.cache.name, asked, self.state, self._clock())

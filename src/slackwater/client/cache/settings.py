@@ -1,4 +1,4 @@
-"""What a program says about its cache when it connects."""
+"""Cache settings of a client, given when it connects."""
 
 import re
 import secrets

@@ -1,10 +1,10 @@
-"""A client that keeps a cache, without its sockets: what it may answer by itself, and what it has to ask for.
+"""Cache state machine, without I/O: the queries a client answers from its cache, and the ones it sends.
 
 Contract
     1. An answer is of one position, its `as_of`, and equals what a node would have answered there. That position is at
        least everything that had been delivered to this client when the question was asked.
     2. Wholly from the cache (`at_home`) a question is answered only while the lease lasts, and only if the regions that
-       are pushed cover it. Otherwise it is asked, or refused when nobody can be asked.
+       are pushed cover it. Otherwise it is asked, or refused while no node is connected.
     3. An asked question is answered by a frame: the frame is applied, with it all that was pushed up to its position,
        and then the reply and the cache are of the same position. A reply that leaves out rows under other labels than
        the client's own of that moment, or rows of another shape, answers nothing; the question is asked again, for all
@@ -70,14 +70,14 @@ class CacheState(ClientState):
     held_class = staticmethod(held)
 
     def __init__(self, *arguments: object, **named: object) -> None:
-        super().__init__(*arguments, **named)  # type: ignore[arg-type]  # the base class says which
+        super().__init__(*arguments, **named)  # type: ignore[arg-type]  # typed by the base class
         self.open: dict[int, _Open] = {}
         self.seen = 0
         """The latest position as of which anything was delivered or answered: nothing is answered as of an earlier."""
         self.counts: Counter[str] = Counter()
         """Messages and bytes by kind; see `docs/client-cache.md`."""
         self.answered: Counter[tuple[str, Region]] = Counter()
-        """What was answered without asking over this connection, since it was last reported."""
+        """Queries answered from the cache over this connection, since the last report."""
 
     def handle(self, event: Event, now: int) -> list[Instruction]:
         """Take one event in."""
@@ -91,10 +91,10 @@ class CacheState(ClientState):
                 self.open.pop(event.ref, None)
         return out + super().handle(event, now)
 
-    # What can be answered at once.
+    # Local answers.
 
     def cached(self, table: str) -> CachedTable | None:
-        """What is held of a table."""
+        """The cached part of a table."""
         for one in self.held.values():
             if isinstance(one, CachedTable) and one.text.table == table and one.ended is None:
                 return one
@@ -127,7 +127,7 @@ class CacheState(ClientState):
         self.count(table, region)
 
     def count(self, table: str, region: Region) -> None:
-        """Have a question reported that no `Ask` has told the node of."""
+        """Count a question for the next report, as no `Ask` has carried it to the node."""
         known = (table, region) in self.answered
         if known or (len(self.answered) < MOST_COUNTED and len(str(region)) <= MOST_WRITTEN):
             self.answered[table, region] += 1
@@ -188,7 +188,7 @@ class CacheState(ClientState):
         out.append(SendMessage(report))
 
     def _make_room(self, out: list[Instruction]) -> None:
-        """Give up regions for which there is no room, and say so until the labels are others."""
+        """Give up regions for which there is no room, and report it until the labels change."""
         for own in self.held.values():
             if not isinstance(own, CachedTable) or not own.live or own.query is None or own.epoch is None:
                 continue
@@ -196,7 +196,7 @@ class CacheState(ClientState):
                 self.counts["regions given up"] += 1
                 self._tell(own, out)
             if not own.given_up.empty:
-                # What cannot be said is not kept.
+                # A region that no message can carry is not kept.
                 kept = own.region if is_requestable(own.region) else NOTHING
                 out.append(SendMessage(GiveUp(own.query, own.epoch, plain_region(kept))))
 
@@ -247,7 +247,7 @@ class CacheState(ClientState):
                 pushed_region(fact.region or [])
 
     def _fits(self, frame: Frame, out: list[Instruction]) -> bool:
-        """Whether what a frame says of labels fits the rows that are held; those that do not are forgotten."""
+        """Whether the labels of a frame fit the rows that are held; rows that do not fit are dropped."""
         if self.applied >= frame.sequence:
             return True
         # Of what is suspended everything comes when it is resumed.

@@ -1,4 +1,4 @@
-"""What a client holds of one table: the rows in the regions that are pushed to it, and which regions those are.
+"""Cached table: the rows of the pushed regions, and the label that says which regions those are.
 
 Design
     The labels are a standing query of the client's own (`kinds.cache`) whose region changes under epochs. So
@@ -37,9 +37,9 @@ class CachedTable(Held):
         self.since: int | None = None
         """The position from which the labels hold."""
         self.doubted = False
-        """Whether what is held does not fit what the node says of it: all rows are to be sent again."""
+        """Whether the rows contradict the node's description: all of them are to be sent again."""
         self.stale: set[WireRow] | None = None
-        """Keys whose rows have changed since somebody last looked; None: all of them."""
+        """Keys whose rows have changed since the last read; None: all of them."""
         self.version = 0
         """Another number whenever any row may be another one."""
         self.hits: dict[Box, int] = {}
@@ -55,12 +55,12 @@ class CachedTable(Held):
 
     @property
     def shape(self) -> str | None:
-        """What the cells of these rows are."""
-        told = self.description
-        return None if told is None else shape(told.columns, told.types, told.key)
+        """Fingerprint of the names and types of the columns."""
+        described = self.description
+        return None if described is None else shape(described.columns, described.types, described.key)
 
     def fits(self, fact: Subscribed) -> bool:
-        """Whether what is held can become what a node says it is now without all rows being sent."""
+        """Whether a delta from the node suffices to bring the rows up to date."""
         return self.query == fact.query and self.rows is not None and self.epoch in (fact.was, fact.epoch)
 
     def describe(self, fact: Subscribed) -> bool:
@@ -177,6 +177,6 @@ class CachedTable(Held):
 
 
 def held(ref: int, sql: str) -> Held:
-    """What a client holds of a subscription, or of a cache."""
+    """Replica of a subscription, or of a cache."""
     text = CacheText.read(sql)
     return Held(ref, sql) if text is None else CachedTable(ref, sql, text)

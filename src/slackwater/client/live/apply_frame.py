@@ -1,4 +1,4 @@
-"""A frame applied to what a client holds.
+"""Frame application: a frame of notifications applied to the replicas of a client.
 
 Everything that can be wrong with a frame is found before anything is changed. Facts about a query under another plan
 than the one a subscription is known to be under are passed over: plans are never mixed.
@@ -30,7 +30,7 @@ from slackwater.dissemination.messages import (
 
 
 class Holder(Protocol):
-    """What of a client a frame can change."""
+    """The part of a client's state that a frame can change."""
 
     encoding: Encoding
     held: dict[int, Held]
@@ -48,7 +48,7 @@ class Holder(Protocol):
 
 
 def apply(holder: Holder, frame: Frame, now: int, out: list[Instruction]) -> None:
-    """Apply the facts of a frame, and say what changed; a `ProtocolError` leaves everything as it was."""
+    """Apply the facts of a frame, and return the changes; a `ProtocolError` leaves everything as it was."""
     snapshots = {
         place: decode_rows(fact.rows, fact.digest, holder.encoding)
         for place, fact in enumerate(frame.facts)
@@ -66,7 +66,7 @@ def apply(holder: Holder, frame: Frame, now: int, out: list[Instruction]) -> Non
             case Refused():
                 _refused(holder, fact, out)
             case Reply() | Unanswered():
-                pass  # for whoever asked: see `client.cache.state`
+                pass  # replies to questions: see `client.cache.state`
             case _:
                 for held in _meant(holder, fact):
                     if not _takes(held, places.get(fact.query), taken, fact.query in whole):

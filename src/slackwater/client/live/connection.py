@@ -1,4 +1,4 @@
-"""The live connection of a client: carries what `ClientState` says to a node, and back what happens.
+"""Live connection: transport I/O around `ClientState`, with reconnection.
 
 Everything that is decided is decided by the state; here are the clock, the sockets and the timer. One task at a time
 dials and then reads. A `Connect` begins another one, with the next of the addresses, and what the former had open is
@@ -51,7 +51,7 @@ from slackwater.dissemination.transports.base import (
 from slackwater.dissemination.transports.open_channels import open_channels
 
 LIMITS = TransportLimits(message=64 << 20, hold_back=1 << 20, unsent=64 << 20, grace=1.0)
-"""Messages are as large as the snapshot of a subscription; a client itself says little."""
+"""Messages are as large as the snapshot of a subscription; a client itself sends little."""
 _SHORTEST_TICK = 0.001
 
 
@@ -69,7 +69,7 @@ def microseconds() -> int:
 
 
 Told: TypeAlias = AnswerChanged | Described | SubscriptionEnded | Certainty
-"""What a program may want to know."""
+"""Instructions that inform the program."""
 
 
 class LiveSession:
@@ -101,9 +101,9 @@ class LiveSession:
         self._state = make_state(jitter, after=after)
         self._heard = heard
         self.replied: Callable[[Answered | Unanswerable], None] = lambda instruction: None
-        """Is told what became of questions, at once."""
+        """Called at once with the outcome of each question."""
         self.moved: Callable[[int], None] = lambda position: None
-        """Is told the position as of which the node speaks, after each event."""
+        """Called after each event with the position the node's answers refer to."""
         self._loop = asyncio.get_running_loop()
         self._refs = itertools.count(1)
         self._turn = itertools.cycle(addresses)
@@ -136,7 +136,7 @@ class LiveSession:
             subscription._end(SlackwaterError("the client is closed"))
         else:
             self._take(subscription)
-            # Whoever waits for it waits here from now on.
+            # Its waiting callers wait here from now on.
             self.watch(subscription._ref)
 
     def _take(self, subscription: Subscription) -> None:
@@ -153,7 +153,7 @@ class LiveSession:
 
     @property
     def state(self) -> ClientState:
-        """What all of this stands on; to be looked at only."""
+        """The state machine underneath, read-only."""
         return self._state
 
     @property
@@ -164,11 +164,11 @@ class LiveSession:
         return self._state.why if self._state.phase is Phase.REFUSED else None
 
     def shown(self, ref: int) -> Shown:
-        """What is known of a subscription."""
+        """The current state of a subscription."""
         return self._state.shown(ref, self._clock())
 
     def watch(self, ref: int) -> None:
-        """Somebody waits for something to happen to it."""
+        """Note that a caller waits for a change of it."""
         self._watched.add(ref)
 
     def unsubscribe(self, ref: int) -> None:
@@ -195,7 +195,7 @@ class LiveSession:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    # What happens, and what is done about it.
+    # Events and instructions.
 
     def _handle(self, event: Event) -> None:
         if self._closed:
@@ -217,7 +217,7 @@ class LiveSession:
                     case Answered() | Unanswerable():
                         self.replied(instruction)
         except ProtocolError as error:
-            # What a node says of a subscription cannot be; the state knows it no better than before.
+            # The node's message about a subscription is impossible; the state is as before.
             if not isinstance(event, MessageReceived):
                 raise
             self._handle(Lost(str(error)))
@@ -246,7 +246,7 @@ class LiveSession:
             case SubscriptionEnded(_, why):
                 subscription._end(of_sentence(why))
             case Certainty():
-                pass  # those who wait for it are looked after with all who wait
+                pass  # its waiting callers are released with all others
 
     def _set_timer(self) -> None:
         if self._timer is not None:

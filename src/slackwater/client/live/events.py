@@ -1,4 +1,4 @@
-"""What happens to a client, what it asks for, and what a program is shown: the seam of `ClientState`.
+"""Events and instructions of `ClientState`: its inputs and outputs.
 
 The input and output around the state make connections and carry messages. Of several nodes they choose another one
 for each `Connect`. Times are microseconds of one clock that never goes back; it need not be right.
@@ -11,7 +11,7 @@ from typing import TypeAlias
 from slackwater.core.region import Region
 from slackwater.dissemination.messages import UNICAST, FromClient, FromNode, Published, WireRow
 
-# What happens.
+# Events.
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ Event: TypeAlias = (
 )
 
 
-# What is to be done about it.
+# Instructions.
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class Described:
 
 @dataclass(frozen=True, slots=True)
 class AnswerChanged:
-    """What is shown of a subscription is something else now.
+    """The shown answer of a subscription changed.
 
     Of one number it is `value`; of rows, by key, what entered or changed (`upserts`) and which keys left (`deletes`).
     A change is told once, and only if it is one; `as_of` is the position at which it is right.
@@ -177,7 +177,7 @@ class AnswerChanged:
 
 @dataclass(frozen=True, slots=True)
 class Certainty:
-    """Whether what is shown can be relied on has changed; `why` is empty where it can."""
+    """The certainty of a subscription changed; `why` is empty where it is certain."""
 
     ref: int
     certain: bool
@@ -232,7 +232,7 @@ Instruction: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a program may know of a subscription at a moment.
+    """State of a subscription for the program, at a moment.
 
     While `certain`, |value − truth at `as_of`| ≤ `bound`, and rows are those of `as_of`, which is no earlier than
     where the node stood one lease ago. When not certain, `why` says so in a sentence; value and rows are still those

@@ -1,4 +1,4 @@
-"""One subscription as a client holds it: the value or rows, as of when, and what a frame changes about them."""
+"""Replica of one subscription: value or rows, position, and the delta of each frame."""
 
 from collections.abc import Iterable
 
@@ -10,7 +10,7 @@ _NOTHING = object()
 
 
 class Held:
-    """What is known of a subscription.
+    """Replica of a subscription.
 
     While it is `live`, the session keeps it right: its position and lease are those of the session. Otherwise `as_of`
     and `until` say as of when it was right last, and until when that could be relied on. The `member` of a channel,
@@ -34,7 +34,7 @@ class Held:
         self.until = 0
         self.suspended: str | None = None
         self.promised: Subscribed | None = None
-        """What was granted while it was suspended: nothing of it is shown before it is resumed."""
+        """The description granted while it was suspended: nothing of it is shown before it is resumed."""
         self.listed: int | None = None
         """The query under which the session lists it."""
         self.ended: str | None = None
@@ -47,7 +47,7 @@ class Held:
         self._first = False
 
     def describe(self, fact: Subscribed) -> bool:
-        """It is this query under this plan from now on; whether that is news."""
+        """Switch to this query under this plan; return whether that is new."""
         news = (self.query, self.epoch) != (fact.query, fact.epoch)
         if news:
             self._first = self.description is None or bool(self.description.columns) != bool(fact.columns)
@@ -84,7 +84,7 @@ class Held:
                 self.as_of, self.until = as_of, until
 
     def lose(self, as_of: int | None, until: int) -> None:
-        """The session is over, and with it all that was said in it of what is to come."""
+        """End the session, and drop its announcements."""
         self.freeze(as_of, until)
         self.promised = self.listed = self.member = None
 
@@ -110,7 +110,7 @@ class Held:
             self._rows_before.setdefault(key, before.get(key))
 
     def changed(self, as_of: int) -> AnswerChanged | None:
-        """What the facts applied since the last call have changed, if anything."""
+        """Changes by the facts applied since the last call, if any."""
         first, self._first = self._first, False
         if self.rows is None:
             before, self._value_before = self._value_before, _NOTHING
@@ -131,7 +131,7 @@ class Held:
         return AnswerChanged(self.ref, as_of, None, upserts, tuple(deletes))
 
     def shown(self, as_of: int | None, certain: bool, why: str) -> Shown:
-        """What a program may know."""
+        """The state for the program."""
         described = self.description
         if described is None or as_of is None:
             return Shown(None, None, 0.0, 1.0, None, False, why, self.query, self.epoch)

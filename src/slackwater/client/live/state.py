@@ -1,4 +1,4 @@
-"""A client without its sockets: events in, instructions out.
+"""Client state machine, without I/O: events in, instructions out.
 
 Design
     All subscriptions share one session with one node. A frame of it is applied whole or not at all; then everything
@@ -49,7 +49,7 @@ class Patience:
     """How long a client waits, in microseconds."""
 
     retry: int = 1 * _SECOND
-    """For an answer, before what was said is said again."""
+    """Microseconds to wait for an answer, before a message is repeated."""
     opening: int = 5 * _SECOND
     """For a session."""
     first_backoff: int = _SECOND // 10
@@ -96,7 +96,7 @@ class ClientState:
         """The live or suspended subscriptions of each query in this session."""
         self.unanswered: set[int] = set()
         self.dropping: dict[int, int] = {}
-        """What is no longer wanted, and when that was last said."""
+        """Subscriptions no longer wanted, and when the node was last notified."""
         self.session = ""
         self.applied = 0
         self.as_of: int | None = None
@@ -113,7 +113,7 @@ class ClientState:
         self._generations: dict[str, int] = {}
         self._why = "no connection was made yet"
         self._doubted: str | None = None
-        """Why the node does not vouch for what it says at the moment."""
+        """Reason why the node does not vouch for its answers at the moment."""
         self._open: Open | None = None
         self._opened = 0
         self._asked_to_open = 0
@@ -123,7 +123,7 @@ class ClientState:
         self._missed: int | None = None
         self._session_certain = False
         self._frozen: set[int] = set()
-        """What is not live and was last told to be certain."""
+        """Subscriptions that are not live and were last reported certain."""
 
     def handle(self, event: Event, now: int) -> list[Instruction]:
         """Take one event in. The first is a `ClockTick`: it asks for a connection."""
@@ -156,7 +156,7 @@ class ClientState:
         return out
 
     def shown(self, ref: int, now: int) -> Shown:
-        """What is known of a subscription that was wanted."""
+        """The current state of a subscription that was wanted."""
         held = self.held[ref]
         as_of, until = (self.as_of, self.until) if held.live else (held.as_of, held.until)
         why = self._doubt(held, as_of, until, now)
@@ -333,7 +333,7 @@ class ClientState:
     # Certainty.
 
     def _doubt(self, held: Held, as_of: int | None, until: int, now: int) -> str:
-        """Why what is held of a subscription cannot be relied on; empty where it can."""
+        """Reason why the replica of a subscription is in doubt; empty where it is not."""
         if held.ended is not None:
             return held.ended
         if held.suspended is not None:

@@ -1,4 +1,4 @@
-"""One standing query in the hands of a program: what is known of it now, and every change.
+"""Subscription handle: the current answer of one standing query, and a stream of its changes.
 
 A program that iterates slower than changes come is handed the sum of them: the last value, the last row of each key.
 It sees the state and not the backlog, and what waits for it is never more than the answer itself.
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class SubscriptionService(Protocol):
-    """Where a subscription asks what is known of it."""
+    """Service behind subscriptions: the current state of each, and its removal."""
 
     def shown(self, ref: int) -> Shown:
-        """What is known now."""
+        """The current state of a subscription."""
         ...
 
     def unsubscribe(self, ref: int) -> None:
@@ -32,13 +32,13 @@ class SubscriptionService(Protocol):
         ...
 
     def watch(self, ref: int) -> None:
-        """Somebody waits for something to happen to it."""
+        """Note that a caller waits for a change of it."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is another since the last change: the value of a number, or rows that entered, changed and left.
+    """Difference since the last change: the value of a number, or rows that entered, changed and left.
 
     `upserts` are rows and `deletes` the keys of rows, by column names. `as_of` is the position at which it is right; of
     a sum that is kept in parts, the position of the part that moved, in the log of its aggregator.
@@ -51,7 +51,7 @@ class Change:
 
 
 class Subscription:
-    """A standing query. Iterate over it for changes; look at it for what is known now."""
+    """A standing query. Iterate over it for changes; read it for the current answer."""
 
     def __init__(self, desk: SubscriptionService, ref: int, sql: str, delivery: str = UNICAST) -> None:
         self._desk = desk
@@ -71,7 +71,7 @@ class Subscription:
     def __repr__(self) -> str:
         return f"<Subscription {self._sql!r}>"
 
-    # What is known now.
+    # The current answer.
 
     @property
     def sql(self) -> str:
@@ -145,7 +145,7 @@ class Subscription:
             raise ValueError("there are no columns: it is one number (use value), or nothing has come yet (use ready)")
         return self._columns
 
-    # What happens.
+    # Events.
 
     def __aiter__(self) -> Self:
         return self
@@ -204,7 +204,7 @@ class Subscription:
     # For the session alone.
 
     def _move(self, desk: SubscriptionService, ref: int) -> None:
-        """Another lane is asked for it from now on."""
+        """Move to another lane."""
         self._desk, self._ref = desk, ref
 
     def _described(self, described: Described) -> None:
@@ -223,7 +223,7 @@ class Subscription:
         self._news.set()
 
     def _end(self, error: SlackwaterError | None) -> None:
-        """Nothing more comes; what is known stays, and is certain no longer."""
+        """End the subscription; the last answer stays, and is certain no longer."""
         if self._last is None:
             self._look()
             shown = self._desk.shown(self._ref)
@@ -235,7 +235,7 @@ class Subscription:
             self._look()
 
     def _look(self) -> bool:
-        """See whether what somebody waits for has happened; whether anybody still waits."""
+        """Release the waiting callers whose condition holds; return whether any still wait."""
         if not self._waiting:
             return False
         shown = self.shown

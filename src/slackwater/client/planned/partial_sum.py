@@ -1,4 +1,4 @@
-"""A sum that is kept in parts by several aggregators, added up: a plan goes in, one value comes out. No I/O.
+"""Partial sums: the parts of a planned sum added up to one value, without I/O.
 
 Promise
     1.  What is shown is the sum of the parts of *one* plan, each as its own subscription shows it:
@@ -28,7 +28,7 @@ from slackwater.core.errors import ProtocolError
 from slackwater.dissemination.messages import WireRow
 
 Look: TypeAlias = Callable[[int], Shown]
-"""What is shown of a part now, by its place."""
+"""The current state of a part, by its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class PartialSum:
 
     def __init__(self) -> None:
         self.parts: dict[int, SumPart] = {}
-        """Everything that is asked for, by place."""
+        """All requested parts, by place."""
         self.bound = 0.0
         self.plans = 0
         """How many plans were put in force."""
@@ -90,7 +90,7 @@ class PartialSum:
         self._position = -1
         self._places = 0
         self._last: Shown | None = None
-        """What was shown when all parts were there last."""
+        """The state shown when all parts were last there."""
 
     @property
     def which(self) -> tuple[int, int] | None:
@@ -103,7 +103,7 @@ class PartialSum:
         return () if self._current is None else self._current.places
 
     def plan(self, which: tuple[int, int], position: int, bound: float, parts: Iterable[SumPart]) -> list[Step]:
-        """A plan has come, as of a position of the log of whoever plans."""
+        """Take a plan, as of a position of the planner's log."""
         latest = self._coming or self._current
         if self.late(position) or (latest is not None and latest.which == which):
             self._position = max(self._position, position)
@@ -148,7 +148,7 @@ class PartialSum:
         return [UnsubscribePart(place) for place in unused]
 
     def shown(self, shown: Look, waiting: str) -> Shown:
-        """What a program may know now; `waiting` says why there is no plan yet, or nothing more is known of it."""
+        """The state for the program; `waiting` is the reason why there is no plan yet, or no news of it."""
         if self._current is None:
             coming = () if self._coming is None else self._coming.places
             why = self._doubt(coming, shown) or waiting

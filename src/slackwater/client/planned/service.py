@@ -1,8 +1,8 @@
-"""Sums that are planned over aggregators, as a client has them: plans from the node, parts from aggregators, one value.
+"""Planned-sum service: plans from the node, parts from aggregators, one value for the program.
 
 The node says in the lane `network` what the plan of a query is; it is a subscription like any other, whose rows are
 the parts. Each aggregator has a session of its own here, for as long as parts of it are wanted. What is added up, and
-when another plan is taken up, is decided by `adding`.
+when another plan is taken up, is decided by `partial_sum`.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ AGAIN_SECONDS = 1.0
 """Until a part is asked for again that its aggregator refused: it may hold more by then, or the plan is another."""
 REPORT_SECONDS = 10.0
 _ASKED = 2
-"""Messages that it takes to begin or to end a part: what is said, and the answer."""
+"""Messages that it takes to begin or to end a part: the request and its answer."""
 
 
 class Network:
@@ -49,14 +49,14 @@ class Network:
         self._rest = rest
         self._back = back
         self.saw: Callable[[int], None] = lambda position: None
-        """Is told how far the node's own log was delivered; aggregators have positions of their own."""
+        """Called with the delivered position of the node's own log; aggregators have positions of their own."""
         self._plans: LiveSession | None = None
         self._sessions: dict[tuple[str, ...], LiveSession] = {}
         self._sums: dict[int, PlannedSum] = {}
         self.owners: dict[tuple[tuple[str, ...] | None, int], int] = {}
         """Whose part, or plan (without nodes), a subscription in a session is."""
         self.watched: set[int] = set()
-        """Sums for which somebody waits."""
+        """Sums with a waiting caller."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self._numbers = 0
         self._reporting: asyncio.Task[None] | None = None
@@ -73,7 +73,7 @@ class Network:
         one = self._sums[self._numbers] = PlannedSum(self, self._numbers, subscription, plan)
         weakref.finalize(subscription, self._let_go, self._numbers).atexit = False
         subscription._move(one, self._numbers)
-        # Whoever waits for it waits here from now on.
+        # Its waiting callers wait here from now on.
         self.watched.add(self._numbers)
         one.look()
 
@@ -105,7 +105,7 @@ class Network:
         task.add_done_callback(self._tasks.discard)
 
     def _heard(self, nodes: tuple[str, ...] | None, told: Sequence[Told]) -> None:
-        """Something happened in a session: whom it concerns, and who is waited for, is looked at."""
+        """Handle an event of a session: update the sums it concerns, and release their waiting callers."""
         concerned = {self.owners.get((nodes, one.ref)) for one in told} | self.watched
         for number in concerned:
             one = None if number is None else self._sums.get(number)
@@ -126,7 +126,7 @@ class Network:
             self._loop.call_soon_threadsafe(self.end, number)
 
     def unreadable(self, why: str) -> None:
-        """A plan that was told cannot be: the node is asked anew, or another one."""
+        """Reject an impossible plan: the request goes to the node again, or to another one."""
         if self._plans is not None:
             self._plans.tell(Lost(why))
 
@@ -179,17 +179,17 @@ class PlannedSum:
         self._again: set[int] = set()
         """Parts that were refused and will be asked for again."""
         self._unreadable = ""
-        """Why the plan that was told last cannot be followed; the one before serves."""
+        """Reason why the latest plan cannot be followed; the one before serves."""
         self._tally = Tally()
 
     # For the subscription.
 
     def shown(self, ref: int) -> Shown:
-        """What is known now."""
+        """The current state of the sum."""
         return self.adding.shown(self._part, self._unreadable or self.plan.why or "its plan is awaited")
 
     def watch(self, ref: int) -> None:
-        """Somebody waits for something to happen to it."""
+        """Note that a caller waits for a change of it."""
         self._network.watched.add(self._number)
 
     def unsubscribe(self, ref: int) -> None:
@@ -211,11 +211,11 @@ class PlannedSum:
     # What happens.
 
     def look(self, nodes: tuple[str, ...] | None = None, told: Sequence[Told] = ()) -> None:
-        """Something was told in one of the sessions: in that with these nodes."""
+        """Handle an event of the session with these nodes."""
         subscription = self.subscription()
         if self._looking or subscription is None:
             return
-        # Asking for a part may tell something at once.
+        # A request for a part may produce an event at once.
         self._looking = True
         try:
             moved = self._count(nodes, told)
@@ -241,7 +241,7 @@ class PlannedSum:
             self._network.watched.discard(self._number)
 
     def _count(self, nodes: tuple[str, ...] | None, told: Sequence[Told]) -> int:
-        """Count what was told of the parts; returns as of which position, at its aggregator, one of them moved."""
+        """Count the events of the parts; return the position, at its aggregator, at which one of them moved."""
         position = 0
         refs = {one.ref: one.as_of for one in told if isinstance(one, AnswerChanged)}
         for place, (part, subscription) in self._parts.items():
@@ -260,7 +260,7 @@ class PlannedSum:
         try:
             parts = [_checked(part_of(row)) for row in plan.rows.values()]
         except ProtocolError as error:
-            # Whichever session has told something: it is none of its concern.
+            # The session of the event is none of its concern.
             self._unreadable = str(error)
             return
         self._unreadable = ""
@@ -306,7 +306,7 @@ class PlannedSum:
             self.look()
 
     async def report(self, rest: Rest) -> None:
-        """Tell the node what was counted since the last report; one that does not arrive is not told again."""
+        """Report to the node the counts since the last report; a lost report is not repeated."""
         which = self.adding.which
         body = self._tally.taken()
         if which is not None and body is not None:
@@ -326,14 +326,14 @@ def _checked(part: SumPart) -> SumPart:
 
 
 def _let_go(subscription: Subscription) -> None:
-    """As `close` does: nobody waits for anything there."""
+    """As `close`: no caller waits there."""
     if subscription._last is None:
         subscription._end(None)
         subscription._desk.unsubscribe(subscription.ref)
 
 
 class Tally:
-    """What is counted for the node; time counts from when the sum was first certain."""
+    """Counters for the node's planner; time counts from when the sum was first certain."""
 
     def __init__(self) -> None:
         self.messages = 0
