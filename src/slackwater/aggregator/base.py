@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from slackwater.core.types import Key
 
 MOST_ITEMS = 8_192
-"""Of one aggregator: the notifications of one frame about a table are applied in one step (`hosting.engine.STEP_ROWS`)."""
+"""Of one aggregator: one frame's notifications about a table are applied in one step (`hosting.engine.STEP_ROWS`)."""
 
 
 @dataclass(frozen=True, slots=True)

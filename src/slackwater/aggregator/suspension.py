@@ -17,7 +17,7 @@ class Suspensions:
         self._feeds_of = feeds
         self._doubt = doubt
         self._feeds: dict[int, tuple[str, ...]] = {}
-        self._published:  dict[int, str | None] = {}
+        self._published: dict[int, str | None] = {}
 
     def begun(self, queries: Iterable[tuple[int, StandingQuery]]) -> list[QueriesSuspended | QueriesResumed]:
         """Register these queries, or their new versions."""

@@ -1,1 +1,1 @@
-"""What runs on Spark, and the Java it runs on."""
+"""Spark integration: the jobs and the host that run on Spark, and the Java under it."""

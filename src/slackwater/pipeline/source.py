@@ -1,4 +1,4 @@
-"""The log as a streaming source of Spark: an offset is a position, what is read are Arrow batches.
+"""Streaming source of Spark over the log: an offset is a position, data are Arrow batches.
 
 Design
     Spark wants one schema for a stream, a log holds many tables and records of several kinds. One stream for each
@@ -48,9 +48,9 @@ from slackwater.log.records import StoredRecord
 from slackwater.pipeline.tables.columns import aligned, stored_updates, with_positions
 
 FORMAT = "slackwater"
-"""What the source is called: `session.readStream.format(FORMAT)`."""
+"""Name of the source: `session.readStream.format(FORMAT)`."""
 MAX_ROWS = 1_000_000
-"""Rows of a micro-batch unless told otherwise."""
+"""Rows of a micro-batch by default."""
 PARTITION_ROWS = 250_000
 """Rows that one task reads."""
 PIECE_ROWS = 65_536

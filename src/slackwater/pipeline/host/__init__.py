@@ -1,1 +1,1 @@
-"""The Spark host: operators sharded over executors, and where their queries lie."""
+"""The Spark host: operators sharded over executors, and the placement of their queries."""

@@ -1,4 +1,4 @@
-"""Tasks that ask for an executor: what they work on is live in a process there.
+"""Executor affinity: tasks that prefer the executor with their live state.
 
 Spark has this for its own caches: a partition may say at which executor it would rather be computed, and waits a moment
 for it. Python's interface leaves it out, so the partitions are made in Java.

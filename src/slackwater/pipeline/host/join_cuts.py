@@ -1,4 +1,4 @@
-"""Which joins are spread over shards by their rows, and which by query: the rule.
+"""Join partitioning rule: joins sharded by the rows of their lines, or by query.
 
 Joins are spread by rows where that sends rows to few shards: where the line that they compare can be cut so that a
 right row goes to one shard and to less than `most_reach` of the others, on average. (A left row always goes to one.) Of

@@ -1,11 +1,11 @@
-"""Which shard keeps which query, and how that is changed when one of them has more to do than the others.
+"""Shard assignment: the shard of each query, and its rebalancing when shards are loaded unequally.
 
 Queries fall into buckets by their number, buckets are given to shards. All shards of operators that are spread *by
 query* have all rows; so a bucket can be given to another shard at the end of any batch: the new one registers its
-queries from the rows that it has, and says their values once, because what was said before is not known to it.
+queries from the rows that it has, and publishes their values once, because it does not know the values published before.
 
 Joins may be spread by their rows instead (`join_cuts`): then a bucket is who tells a new subscriber the answer, and the
-pairs of rows are found by whoever has them. How their lines are cut belongs to a sharding as well.
+each shard finds the pairs of rows that it has. How their lines are cut belongs to a sharding as well.
 
 Which shard keeps a bucket is part of what a state follows from. So every sharding has an epoch and a position from
 which on it counts, and those that count from the oldest snapshot on are kept with the host.
@@ -52,11 +52,11 @@ class Sharding(msgspec.Struct, frozen=True):
         return max(self.owners) + 1
 
     def shard_of(self, number: int) -> int:
-        """Who keeps a query."""
+        """The shard that keeps a query."""
         return self.owners[number % BUCKETS]
 
     def part(self, shard: int) -> ShardPart | None:
-        """What one of the shards has of the rows of joins; None where it has all."""
+        """The part of the rows of joins that a shard has; None where it has all."""
         return ShardPart(shard, self.lines) if self.lines else None
 
     def with_lines(self, lines: tuple[LineCuts, ...], position: int) -> "Sharding":
@@ -64,7 +64,7 @@ class Sharding(msgspec.Struct, frozen=True):
         return Sharding(self.epoch + 1, position, self.owners, lines)
 
     def keeps(self, shard: int) -> Keeps:
-        """What one of the shards keeps."""
+        """The queries that a shard keeps."""
 
         def kept(one: Registration) -> bool:
             return one.host is HostKind.SPARK and self.shard_of(one.number) == shard
@@ -100,7 +100,7 @@ def balanced(now: Sharding, seconds: Sequence[float], weights: Mapping[int, floa
 
 
 class Shardings:
-    """Those that count, in a file beside what the host says."""
+    """The shardings in force, in a file beside the publication log."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "shardings"
@@ -115,11 +115,11 @@ class Shardings:
 
     def add(self, sharding: Sharding) -> None:
         """Let one count from its position on."""
-        # One that never came to count, because nothing was said since, is replaced.
+        # One that never took effect, because nothing was published since, is replaced.
         self._keep((*(one for one in self.all if one.position < sharding.position), sharding))
 
     def forget_before(self, position: int) -> None:
-        """Keep what counts from a position on."""
+        """Keep the shardings in force from a position on."""
         kept = tuple(since(self.all, position))
         if kept != self.all:
             self._keep(kept)

@@ -1,10 +1,10 @@
-"""A shard on an executor: live operators in a Python worker, brought to the end of a batch by a task.
+"""Shard: live operators in a Python worker of an executor, brought to the end of a batch by a task.
 
 Design
     A worker keeps the shards that it has seen, with their positions. A task names a shard and a batch; the shard reads
     the batch from the log by itself, so nothing but its name goes there and nothing but what it has to say comes back.
     Where the worker does not have the shard, or not at this position, it takes the latest snapshot and catches up
-    from there, *with the cuts of the batches as they were said*: what a bound is measured against is what was said,
+    from there, with the cuts of the batches as they were published*: a bound is measured against the published value,
     and that depends on the cuts. Where there is no such snapshot, the shard is made *anew*, from the rows of any other
     one or of the whole log, and says all its values again.
 
@@ -46,7 +46,7 @@ _SETTLED = 1_000
 
 
 class ShardReport(msgspec.Struct, frozen=True, array_like=True):
-    """What a shard did: its steps, and how much work that was. Rows are those of the log."""
+    """Report of a shard: its steps and the amount of work. Rows are those of the log."""
 
     shard: int
     steps: bytes
@@ -81,7 +81,7 @@ class ShardTask:
     extensions: tuple[str, ...] = field(default_factory=extensions.loaded)
 
     def __call__(self, shards: Iterable[int]) -> Iterator[bytes]:
-        """Bring each of them there; what it reports, as bytes."""
+        """Bring each shard there; return its report, as bytes."""
         extensions.load(self.extensions)
         for shard in shards:
             yield msgspec.msgpack.encode(self.on(_live, shard))
@@ -111,7 +111,7 @@ class Shard:
         self._settled = 0
 
     def batch(self, task: ShardTask) -> ShardReport:
-        """Bring it to the end of a batch, and say what that has to say.
+        """Bring it to the end of a batch, and return its notifications.
 
         The first of the steps is at the start of the batch, for what the shard has to say for having been given other
         queries; mostly that is nothing. A batch without positions only keeps the worker warm, or is for a snapshot:
@@ -162,7 +162,7 @@ class Shard:
         said = encode_steps(steps)
         seconds = time.perf_counter() - began
         if anew:
-            # What it has said now depends on when it was made anew: nobody may go back to before that.
+            # Its output now depends on when it was made anew: no shard may go back to before that.
             self._write_snapshot(task.end)
         self._settle(engine)
         after = engine.host.counters()
@@ -196,13 +196,13 @@ class Shard:
     # ---- getting there
 
     def _usable(self, task: ShardTask) -> bool:
-        """Whether what this worker has can be brought to the batch by the cuts that were said."""
+        """Whether the published cuts suffice to bring this worker's state to the batch."""
         if self._engine is None or self._engine.position > task.start:
             return False
         return self._engine.position == task.start or self._engine.position in batch_starts(self._folder)
 
     def _own(self, task: ShardTask) -> QueryEngine | None:
-        """This shard as it was when something was said, if all that was said since is known."""
+        """This shard as of an earlier publication, if all later ones are known."""
         starts = batch_starts(self._folder)
         for snapshot in snapshots_of(self._folder, self._number).read(Position(0), Position(task.start)):
             engine = _restored(snapshot, task, self._number)
@@ -231,7 +231,7 @@ class Shard:
         return QueryEngine(_nothing)
 
     def _catch_up(self, engine: QueryEngine, task: ShardTask) -> None:
-        """Bring it to the start of the batch, by the cuts that were said; without queries the cuts do not matter."""
+        """Bring it to the start of the batch, by the published cuts; without queries the cuts do not matter."""
         begun = int(engine.position)
         if begun == task.start:
             return
@@ -243,7 +243,7 @@ class Shard:
                 pass
 
     def _shared(self, engine: QueryEngine, sharding: Sharding) -> PublishedStep:
-        """Take on the queries that a sharding gives to this shard, and say what their values are."""
+        """Take on the queries that a sharding gives to this shard, and return their values."""
         answers = (
             []
             if self._epoch == sharding.epoch
@@ -282,7 +282,7 @@ def _restored(snapshot: NodeSnapshot, task: ShardTask, number: int) -> tuple[Que
         engine = QueryEngine(sharding.keeps(number), sharding.part(number))
         engine.restore(state)
         if engine.host.rebuilt:
-            # What it would say now is measured against other values than those that were published.
+            # Its values now are measured against other values than those that were published.
             return None
     except (SlackwaterError, msgspec.MsgspecError, ValueError, KeyError, TypeError, StopIteration):
         return None
@@ -294,4 +294,4 @@ def _nothing(one: Registration) -> bool:
 
 
 _live: dict[tuple[str, int], Shard] = {}
-"""What this worker keeps."""
+"""The shards of this worker."""

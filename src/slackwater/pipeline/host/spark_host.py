@@ -1,4 +1,4 @@
-"""The Spark host: standing queries kept on executors, and what they have to say published batch by batch.
+"""The Spark host: standing queries on executors, their notifications published batch by batch.
 
 Design
     The driver looks how far the log reaches, writes down where the next batch ends, has every shard brought there by a
@@ -51,14 +51,14 @@ HOST_SETTINGS = {"spark.executor.cores": "1", "spark.locality.wait": "500ms"}
 shard whose executor is busy waits this long for it: less than catching up takes."""
 TRIES = 5
 USUAL_SPREADING = Spreading()
-"""How joins are spread unless something else is said."""
+"""How joins are spread by default."""
 SKEW_BATCHES, SKEW, SKEW_SECONDS = 30, 1.5, 0.005
 """A shard that took so many times the time of another, and so much longer, over so many batches gives queries away."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostProgress:
-    """What a batch did: so many positions up to `position`, in so many seconds; rows of the log that shards took in.
+    """Progress of a batch: so many positions up to `position`, in so many seconds; rows of the log that shards took in.
 
     `shard_seconds` is what the slowest shard needed, `work_seconds` what all of them did. `met` are rows that joins had
     to look at, as they were and as they are; `sent` is how often they were given to a shard, all shards together.
@@ -131,7 +131,7 @@ class SparkHost:
 
     @property
     def position(self) -> int:
-        """Everything before it has been taken in and what it had to say was said."""
+        """Everything before it has been applied and its notifications are published."""
         return self._said.replica.position
 
     @property
@@ -141,11 +141,11 @@ class SparkHost:
 
     @property
     def sharding(self) -> Sharding:
-        """Who keeps what."""
+        """The sharding in force."""
         return self._shardings.all[-1]
 
     def run(self, stopping: Callable[[], bool]) -> None:
-        """Follow the log until told to stop."""
+        """Follow the log until stopped."""
         while not stopping():
             if not self.batch():
                 if time.monotonic() - self._warm > WARM_SECONDS:
@@ -199,7 +199,7 @@ class SparkHost:
             self._snapshot_taken(self._run(self._standstill(), snapshot=True))
 
     def _standstill(self) -> Cut:
-        """A batch without positions, under the sharding of the one that was said last: another is not in force yet."""
+        """A batch without positions, under the sharding of the one that was published last: another is not in force yet."""
         return Cut(self.position, self.position, since(self._shardings.all, self.position)[0].epoch)
 
     def reshard(self, shards: int) -> None:
@@ -253,7 +253,7 @@ class SparkHost:
                 sentence = gist(str(error))
                 if attempt == TRIES:
                     raise StoreError(
-                        f"the Spark host stopped at position {self.position}: {sentence}; what was said is kept, start "
+                        f"the Spark host stopped at position {self.position}: {sentence}; everything published is kept, start "
                         f"it again to go on"
                     ) from error
                 _report.warning("a batch failed and is tried again: %s", sentence)
@@ -266,7 +266,7 @@ class SparkHost:
         return tuple(rest) if news is None else (PublishedStep(Step(news)), *rest)
 
     def _news(self, said: Notifications) -> Notifications | None:
-        """What a shard says of queries that it was given, without what is known already."""
+        """A shard's values of queries that it was given, without those known already."""
         values = said.values
         if values is None:
             return None
@@ -290,7 +290,7 @@ class SparkHost:
             self._said.forget_before(oldest)
             self._shardings.forget_before(oldest)
         except SlackwaterError as error:
-            # What was said is there: a full disk must not end the service.
+            # The publication log is complete without it: a full disk must not end the service.
             _report.error("%s", error)
         self._snapshot_at, self._snapshot_when, self._batches = self.position, time.monotonic(), 0
         self._snapshot_cost = max(one.snapshot_seconds for one in reports) + self._snapshot_when - began
@@ -335,7 +335,7 @@ class SparkHost:
         return self._surveyed_before >= self._spreading.every
 
     def _spread(self, reports: list[ShardReport]) -> None:
-        """Cut the lines of joins where a survey says that it is worth it."""
+        """Cut the lines of joins where a survey shows that it pays."""
         self._joins = sum(one.joins for one in reports)
         self._surveyed_before += 1
         surveyed = [one for report in reports for one in report.surveyed]

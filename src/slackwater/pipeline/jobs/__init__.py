@@ -1,1 +1,1 @@
-"""Spark jobs that end: bulk load, learning, labels and plans for very many clients."""
+"""Spark batch jobs: bulk load, learning, and labels for very many clients."""

@@ -1,4 +1,4 @@
-"""Labels for thousands of clients in one Spark job: what each asked, and what changed, into a published plan.
+"""Label job: labels for thousands of clients in one Spark job, from their queries and a table's changes.
 
 What clients asked comes as rows (client, table, region, price, times), the region as JSON. What they answered from
 their caches comes as the same rows: a count for a region stands for so many queries. Limits of caches are rows too.
@@ -38,7 +38,7 @@ from slackwater.pipeline.tables.snapshot import snapshot
 from slackwater.planning.push_pull.label_many import Activity, Demand, Footprint, label_client
 
 BUCKETS = 16
-"""Labels files, and tasks, of a plan unless told otherwise: enough for the cores of one machine."""
+"""Labels files, and tasks, of a plan by default: enough for the cores of one machine."""
 MOST_REMEMBERED = 200_000
 """Queries whose coordinates a task keeps at hand."""
 
@@ -51,7 +51,7 @@ ASKED = pa.schema(
         ("times", pa.int64()),
     ]
 )
-"""What was asked, and what was answered from caches; without a price or a number of times it is 1."""
+"""Schema of queries asked and of queries answered from caches; price and count default to 1."""
 LIMITS = pa.schema([("client", pa.string()), ("table", pa.string()), ("rows", pa.int64())])
 """How many rows of a table a client has room for."""
 WRITTEN = pa.schema(
@@ -65,13 +65,13 @@ WRITTEN = pa.schema(
         ("held", pa.int64()),
     ]
 )
-"""What a task says of a labels file."""
+"""Schema of a task's report on a labels file."""
 
 _FIRST = ("bucket", "client", "table")
 
 
 def region_text(region: Region) -> str:
-    """A region as it stands in rows of what was asked."""
+    """A region as it stands in rows of queries."""
     return msgspec.json.encode(plain_region(region)).decode()
 
 
@@ -143,7 +143,7 @@ class _Labelling:
     activities: "Broadcast[dict[str, Activity]]"
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the labels files of the buckets that come in, and say what was written."""
+        """Write the labels files of the given buckets, and report on them."""
         files: list[dict[str, Any]] = []
         bucket, lines, total = -1, list[str](), [0.0, 0.0, 0]
         looked_up = _Footprints(self.activities.value)
@@ -178,7 +178,7 @@ class _Footprints:
         self._made: dict[tuple[str, str], Footprint] = {}
 
     def activity(self, table: str) -> Activity:
-        """What changes in a table."""
+        """Changes of a table."""
         found = self._activities.get(table)
         if found is None:
             known = ", ".join(self._activities) or "none"

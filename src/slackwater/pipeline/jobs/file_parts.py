@@ -1,4 +1,4 @@
-"""Files cut into parts that tasks can read side by side.
+"""File splits: parts of files that tasks read side by side.
 
 A Parquet file is cut between row groups. A text file is one part: where its rows begin, and which number each has, is
 known only to who has read everything before.
@@ -102,7 +102,7 @@ def parts_of(reading: Reading) -> list[FilePart]:
         with pq.ParquetFile(reading.path) as file:
             sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
     except _DAMAGE:
-        # Reading it as a whole says what is wrong with it.
+        # Reading it as a whole raises the precise error.
         return [FilePart(reading)]
     parts: list[FilePart] = []
     held: list[int] = []

@@ -1,4 +1,4 @@
-"""Statistics of a trace on Spark: files or *history* → one `Statistics` for each numeric column.
+"""Learning job: statistics of a trace on Spark, files or *history* → one `Statistics` for each numeric column.
 
 Design
     Summaries of consecutive stretches of time can be merged exactly (`statistics.base`), so a trace is cut by time,
@@ -39,7 +39,7 @@ from slackwater.statistics import Rules, Statistics, Ticks
 PIECES_A_CORE = 8
 """Stretches of time that a core gets one after the other."""
 USUAL_GAP = 20
-"""A gap is this many usual intervals between two updates of an item, unless told otherwise."""
+"""A gap is this many usual intervals between two updates of an item, by default."""
 SAMPLE_ROWS = 50_000
 BATCH_ROWS = 100_000
 
@@ -48,7 +48,7 @@ ITEM, TIME = "$item", "$time"
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """What is learnt, and by which rules; times in microseconds. `period` None leaves out the pairs."""
+    """The columns to learn and the rules; times in microseconds. `period` None leaves out the pairs."""
 
     table: TableSchema
     columns: tuple[str, ...]
@@ -78,7 +78,7 @@ class Lesson:
 
 @dataclass(slots=True)
 class LearntStatistics:
-    """The statistics by column, and what was counted on the way."""
+    """The statistics by column, and the counters of the run."""
 
     statistics: dict[str, Statistics]
     rows: int = 0
@@ -255,7 +255,7 @@ def _as_ticks(rows: pa.RecordBatch, course: Course) -> pa.RecordBatch:
 
 
 def _items(rows: pa.RecordBatch, table: TableSchema) -> pa.Array:
-    """What an item is called: its key, the parts of a composite one joined by a slash."""
+    """Name of an item: its key, the parts of a composite one joined by a slash."""
     parts = [rows.column(name).cast(pa.string()) for name in table.key]
     return parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, "/")
 

@@ -1,9 +1,9 @@
 """Bulk load: years of data from files straight into *latest*, *history* and *quarantine*, by the executors.
 
 Rows go through the same admission as everywhere and end in the same places, but not through the log: a log that had
-to be written, read and dropped again would double the work and the disk for data nobody is waiting for. So
+to be written, read and dropped again would double the work and the disk for data without a waiting client. So
 
-- a load has no positions (`$position` is null) and does not move the position. Whoever follows the log does not see it
+- a load has no positions (`$position` is null) and does not move the position. A reader of the log does not see it
   pass; they find it in *latest* and *history*. The manifest names the sources that were loaded.
 - Because the last row of a key is a maximum over (event time, source, sequence), it does not matter whether a load
   comes before or after what the log brings.
@@ -52,7 +52,7 @@ WAVE_PARTS = 256
 
 @dataclass(frozen=True, slots=True)
 class LoadReceipt:
-    """What became of the files, once it is durable. `unchanged` files had been loaded before."""
+    """Outcome of a load, once it is durable. `unchanged` files had been loaded before."""
 
     files: int = 0
     unchanged: int = 0
@@ -105,7 +105,7 @@ class _File:
 
     @property
     def name(self) -> str:
-        """What files made from it are called: the same every time this load is tried."""
+        """Name of the files made from it: the same every time this load is tried."""
         known = (self.reading.schema.name, self.reading.source, self.upto, self.now.size, self.now.checksum)
         return f"load-{hashlib.blake2b(repr(known).encode(), digest_size=8).hexdigest()}"
 
@@ -204,7 +204,7 @@ def _check(readings: Sequence[Reading]) -> None:
 
 
 def _files(settled: Settled, readings: Sequence[Reading]) -> list[_File]:
-    """The files that are not here as they are; one that cannot be opened is said before any is taken."""
+    """The files that are not here as they are; one that cannot be opened is reported before any is taken."""
     before = {(one.table, one.source): one for one in settled.loads}
     found = []
     for reading in readings:

@@ -1,4 +1,4 @@
-"""Statistics as a picture: what moves most, what moves together, what a change looks like."""
+"""Statistics plot: the items that move most, items that move together, and the distribution of changes."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Pieces of a summary on their way from the executors to the driver: files in a folder that both see.
+"""Summary shuffle: partial summaries from executors to the driver, as files in a shared folder.
 
 With the similarity of all pairs of thousands of items a piece is tens of megabytes. As rows they would pass through
 the memory of Spark's driver several times over; as files they do not touch it. All tasks run in one job. The driver
@@ -27,7 +27,7 @@ _LOOK = 0.02
 
 @dataclass(frozen=True)
 class SummaryPiece:
-    """What one task found: rows counted and a summary for each column, as bytes."""
+    """Result of one task: the number of rows and a summary for each column, as bytes."""
 
     rows: int
     summaries: tuple[bytes, ...]
@@ -35,13 +35,13 @@ class SummaryPiece:
 
 @dataclass(frozen=True)
 class SummaryTask:
-    """What a task does: makes its piece out of its batches and writes it. A value that Spark can send."""
+    """The work of one task: it makes its piece out of its batches and writes it. A value that Spark can send."""
 
     folder: str
     make: Callable[[Iterator[pa.RecordBatch]], SummaryPiece]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Make it, write it, and say so."""
+        """Make the piece, write it, and report it."""
         context = TaskContext.get()
         assert context is not None
         number = context.partitionId()
@@ -67,7 +67,7 @@ def pieces_of(
     """Run `make` over each of the frame's `total` partitions; what comes are the pieces in order.
 
     `scratch` is a folder that all executors see under the same path; None is this machine's folder for such things,
-    which will do on one machine. Whoever leaves early stops the job. Raises StatisticsError where a task did.
+    which will do on one machine. Leaving the iteration early stops the job. Raises StatisticsError where a task did.
     """
     context, tag = frame.sparkSession.sparkContext, f"pieces-{uuid.uuid4().hex}"
 

@@ -1,4 +1,4 @@
-"""What changes in a table and what is stored there, counted on Spark: *history* → one `Activity` for all clients.
+"""Table activity: changes and stored rows counted on Spark, *history* → one `Activity` for all clients.
 
 Rows of history are brought together by key once. In the order of positions an update changes its row when its rank
 (event time, source, sequence) is above all before it; one that loses, or that brings what was there, is no change. A
@@ -29,7 +29,7 @@ from slackwater.planning.push_pull.label_many import Activity
 
 @dataclass(frozen=True, slots=True)
 class TablePlan:
-    """How one table is planned: the columns to cut along, what things cost, and the position events count from."""
+    """Planning parameters of one table: the columns to cut along, the costs, and the position events count from."""
 
     columns: tuple[str, ...]
     pricing: Pricing
@@ -38,7 +38,7 @@ class TablePlan:
 
 def table_activity(session: SparkSession, now: TableSnapshot, table: str, plan: TablePlan) -> Activity:
     """Count what is kept of a table, as of the position of the snapshot."""
-    # Of our own, for its number of partitions: Spark's is a constant, whatever there is to do and whoever does it.
+    # Of our own, for its number of partitions: Spark's is a constant, independent of the work and of the executors.
     own = session.newSession()
     own.conf.set("spark.sql.shuffle.partitions", str(2 * session.sparkContext.defaultParallelism))
     states = _states(history_at(own, now, table), now.table(table), plan.columns).cache()

@@ -1,4 +1,4 @@
-"""The columns of stored rows: those of an update or of quarantine, and the position in the log where they stood."""
+"""Stored columns: those of an update or of quarantine, and the row's position in the log."""
 
 import numpy as np
 import pyarrow as pa

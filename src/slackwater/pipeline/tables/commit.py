@@ -1,4 +1,4 @@
-"""From what the tasks of a micro-batch report to a commit: pure, but for the store that it is handed."""
+"""Commit of a micro-batch from the reports of its tasks: pure, except for the store it is given."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

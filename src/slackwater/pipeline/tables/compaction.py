@@ -1,4 +1,4 @@
-"""Which small files of a date are put together: a pure function.
+"""Compaction policy: the small files of a date to merge, a pure function.
 
 Files are in tiers by their number of rows, each tier four times the one below. Four files of a tier become one
 file of a higher tier. So a row is written again at most once for each tier, however long the stream runs, and a

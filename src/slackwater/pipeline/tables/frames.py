@@ -1,4 +1,4 @@
-"""What is kept, as Spark DataFrames: the same rows as `snapshot`, read by the executors."""
+"""Stored tables as Spark DataFrames: the same rows as `snapshot`, read by the executors."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Rows by the UTC date of their event time, written as files of one date each."""
+"""History files: rows by the UTC date of their event time, one date a file."""
 
 from collections.abc import Iterator
 from pathlib import Path

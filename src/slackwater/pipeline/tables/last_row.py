@@ -1,4 +1,4 @@
-"""Which row of a key is the last, and which bucket a key lives in: plain functions on columns.
+"""Last row of each key, and hash buckets of keys: pure functions on columns.
 
 The last row of a key is the one with the greatest (event time, source, sequence); deletions compete like any other
 row. Because that is a maximum, folding is the same in any order and any grouping: a row that comes late, comes

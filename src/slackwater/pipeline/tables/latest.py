@@ -1,4 +1,4 @@
-"""The fold behind *latest*: the last rows of a task's keys are sent to their buckets, and each bucket is written anew.
+"""Fold of *latest*: the last rows of a task's keys shuffled to their buckets, each bucket rewritten.
 
 Design
     A bucket is a Parquet file with the last row of every key whose hash falls there, deletions included: a deleted

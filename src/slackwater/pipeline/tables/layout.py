@@ -1,4 +1,4 @@
-"""Where things are kept, and how files get there.
+"""Storage layout: folders and names of table files, and their atomic writing.
 
     lock                                              who writes
     manifest/00000000000000000042.json                what counts, as of a position
@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from slackwater.core import disk
 
 LONGEST_FOLDER = 200
-"""Bytes that a table's name may take in the name of a folder; longer ones are cut and told apart by a hash."""
+"""Bytes that a table's name may take in the name of a folder; longer ones are cut and made distinct by a hash."""
 ROW_GROUP = 131_072
 
 

@@ -1,4 +1,4 @@
-"""What counts: which files make up *latest*, *history* and *quarantine* as of which position.
+"""Manifest: the files that make up *latest*, *history* and *quarantine* as of a position.
 
 Design
     A *manifest* is a small file, written anew for every micro-batch: the position, the recent files, and the name
@@ -90,7 +90,7 @@ class TableState:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What was bulk-loaded from one source: rows numbered up to `upto`, from a file of this size and checksum."""
+    """State of the bulk load from one source: rows numbered up to `upto`, from a file of this size and checksum."""
 
     table: str
     source: str
@@ -139,7 +139,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What counts as of a position.
+    """The committed files as of a position.
 
     `begun` is where following the log began, -1 while only loads were made. `batches` are micro-batches since the last
     settling.
@@ -221,7 +221,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
         os.link(draft, path)
     except FileExistsError:
         raise StoreError(
-            f"version {manifest.version} of {folder} was written by somebody else; only one may write there"
+            f"version {manifest.version} of {folder} was written by another writer; only one may write there"
         ) from None
     finally:
         draft.unlink()

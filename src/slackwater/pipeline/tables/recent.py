@@ -1,4 +1,4 @@
-"""What a micro-batch does on the executors: write its rows down as they came, one file for each table.
+"""First stage of a micro-batch: its rows written as they came, one file for each table.
 
 No shuffle, no reading of what is there: the cost of a micro-batch is that of its own rows. *Latest* and *history* are
 those files on top of what was settled; `settle` works them in now and then.
@@ -76,6 +76,6 @@ def _written(folder: Path, held: _Held, key: tuple[Kind, str]) -> Iterator[Repor
     rows = pa.Table.from_batches([with_positions(part, first) for first, part in parts])
     first, end = parts[0][0], parts[-1][0] + parts[-1][1].num_rows
     path = f"recent/{kind}/{table_folder(table)}/{span_name(first, end)}.parquet"
-    # Snappy: the file lives for a few batches only, and is written while somebody waits.
+    # Snappy: the file lives for a few batches only, and is written on the critical path of a batch.
     write_parquet(folder / path, rows, compression="snappy")
     yield Kept(first, RecentFile(kind, table, DataFile(path, rows.num_rows, first, end)))

@@ -1,4 +1,4 @@
-"""What tasks tell the driver: a few small values for each file they wrote. Rows themselves never go there."""
+"""Task reports: a few small values for each written file, from tasks to the driver; rows never go there."""
 
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
@@ -57,7 +57,7 @@ class Folded(msgspec.Struct, frozen=True, tag=True):
 
 
 class Admitted(msgspec.Struct, frozen=True, tag=True):
-    """What became of a part of a file that is loaded under this name; `highest` is the highest number in it."""
+    """Outcome of a part of a file that is loaded under this name; `highest` is the highest number in it."""
 
     name: str
     accepted: int

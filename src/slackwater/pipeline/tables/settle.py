@@ -134,7 +134,7 @@ def commit_settled(store: TableStore, settled: Settled, recent: Sequence[RecentF
 
 
 def plan(state: ManifestState, *, thorough: bool = False) -> tuple[list[Task], dict[str, Fold]]:
-    """What there is to do, as a function of the state."""
+    """The pending work, as a function of the state."""
     tasks: list[Task] = []
     resized = (fold_of(one, one.keys) for one in state.settled.tables)
     folds = {fold.schema.name: fold for fold in resized if fold.count != fold.state.count}

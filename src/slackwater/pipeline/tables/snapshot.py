@@ -1,4 +1,4 @@
-"""Reading what is kept: *latest*, *history* and *quarantine* as of a position. Needs no Spark.
+"""Snapshot reader: *latest*, *history* and *quarantine* as of a position, without Spark.
 
 A `TableSnapshot` is what one manifest says. A pipeline that goes on does not change it; but after two more settlings
 files that it names may be gone. Then read anew.
@@ -26,7 +26,7 @@ _ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True)
 class TableSnapshot:
-    """What is kept in a folder, as of a position."""
+    """The tables of a folder, as of a position."""
 
     folder: Path
     state: ManifestState
@@ -42,11 +42,11 @@ class TableSnapshot:
         return tuple(state.schema for state in self.state.settled.tables)
 
     def table(self, name: str) -> TableSchema:
-        """The table of this name, or a sentence that says which there are."""
+        """The table of this name; the error for an unknown one lists the tables."""
         return self.state.settled.table(name).schema
 
     def latest(self, table: str) -> pa.Table:
-        """The last row of every key that is not deleted; without `$op`, which says nothing here."""
+        """The last row of every key that is not deleted; without `$op`, which is constant here."""
         parts = list(self.latest_parts(table))
         return pa.concat_tables(parts)
 
@@ -97,12 +97,12 @@ class TableSnapshot:
 
 
 def snapshot(folder: Path | str) -> TableSnapshot:
-    """What is kept in a folder now."""
+    """The current tables of a folder."""
     return TableSnapshot(Path(folder), need_state(Path(folder)))
 
 
 def read_latest(folder: Path | str, table: str) -> pa.Table:
-    """The last row of every key of a table as of now; the schema's metadata says as of which `position`."""
+    """The last row of every key of a table as of now; the schema's metadata has its `position`."""
     return _again(Path(folder), lambda now: _stamped(now.latest(table), now.position))
 
 

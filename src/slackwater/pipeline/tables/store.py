@@ -1,4 +1,4 @@
-"""The writer's side of a folder of latest, history and quarantine: one at a time, one commit after the other."""
+"""Table store, the single writer of a folder of latest, history and quarantine: one commit after the other."""
 
 import fcntl
 import os
@@ -67,7 +67,7 @@ class TableStore:
         batches: int | None = None,
         begun: int | None = None,
     ) -> None:
-        """Make these the truth; what is not given stays as it was."""
+        """Commit a new manifest; tables that are not given stay as they were."""
         now = self.state.manifest
         version = now.version + 1
         manifest = replace(
@@ -103,7 +103,7 @@ class TableStore:
         self.release()
 
     def _sweep(self) -> None:
-        """Remove what a crash left: drafts, and files of work that was never committed."""
+        """Remove the leftovers of a crash: drafts, and files of work that was never committed."""
         counting = self.state.paths()
         for top in _KEPT_FOLDERS:
             for folder, _, names in os.walk(self.folder / top):

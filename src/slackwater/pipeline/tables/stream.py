@@ -1,4 +1,4 @@
-"""The running job: the log, as it grows, into *latest*, *history* and *quarantine*.
+"""Streaming job: the log, as it grows, into *latest*, *history* and *quarantine*.
 
 Exactly once, in words: a micro-batch writes files, then a manifest that names them and the new position. Spark
 notes the batch as done after that. If the driver dies in between, Spark repeats the batch; its positions lie before
@@ -35,7 +35,7 @@ SETTLE_ROWS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class BatchProgress:
-    """What a micro-batch did: so many positions up to `position`, in so many seconds, of them for settling."""
+    """Progress of a micro-batch: so many positions up to `position`, in so many seconds, of them for settling."""
 
     position: int
     rows: int
@@ -47,7 +47,7 @@ _RAISED = re.compile(r"^(?:\w+\.)*\w*(?:Error|Gone|Corrupt|Locked): (.+)$", re.M
 
 
 def gist(text: str) -> str:
-    """The one sentence in a failure as Spark tells it: what a Python worker raised last, else the first line.
+    """The message of a Spark failure: the last exception of a Python worker, else the first line.
 
     >>> gist("Job aborted\\nTraceback (most recent call last):\\nOSError: [Errno 28] No space left on device\\n at x.y")
     '[Errno 28] No space left on device'
@@ -185,7 +185,7 @@ class Pipeline:
             self._progress(BatchProgress(store.state.position, rows, now - began, now - taken))
 
     def _reason(self, error: Exception) -> SlackwaterError:
-        """What we raised ourselves, else the sentence that Spark's many lines come down to."""
+        """The error raised by our own code, else the message of Spark's failure."""
         if isinstance(self._failure, SlackwaterError):
             return self._failure
         return StoreError(

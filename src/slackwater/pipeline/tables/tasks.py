@@ -1,4 +1,4 @@
-"""A job of two stages: tasks that write files and send rows to the buckets of *latest*, and the buckets.
+"""Two-stage job: tasks that write files and shuffle rows to the buckets of *latest*, and the bucket writers.
 
 `OnSpark` runs it on a cluster or on this machine's cores, `InProcess` one task after the other in this process: the
 plain twin, for tests and for looking at a single step.
