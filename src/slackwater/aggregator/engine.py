@@ -36,7 +36,7 @@ class AggregatorEngine(NodeEngine):
         return self.mirrored_items.held(query, self.schema(query.table))
 
     def restore(self, state: bytes) -> int:
-        """Restore the state from a snapshot, but keep the mirrored items of now: they may differ, also in their bounds."""
+        """Restore the state from a snapshot, but keep the present mirrored items: they may be others, or tighter."""
         generation = super().restore(state)
         for one, query in self.kept():
             try:

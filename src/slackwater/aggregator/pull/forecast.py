@@ -1,6 +1,7 @@
 """Pull forecast of one trial run, as a part of an explanation: pulls an hour of a query. No I/O, no clock.
 
-A trial draws values at unobserved ticks; the generator has a fixed seed, so that the same question gets the same answer.
+A trial draws values at unobserved ticks; the generator has a fixed seed, so that the same question gets the same
+answer.
 """
 
 import numpy as np

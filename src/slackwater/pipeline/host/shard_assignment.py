@@ -2,7 +2,8 @@
 
 Queries fall into buckets by their number, buckets are given to shards. All shards of operators that are spread *by
 query* have all rows; so a bucket can be given to another shard at the end of any batch: the new one registers its
-queries from the rows that it has, and publishes their values once, because it does not know the values published before.
+queries from the rows that it has, and publishes their values once, because it does not know the values published
+before.
 
 Joins may be spread by their rows instead (`join_cuts`): then a bucket is who tells a new subscriber the answer, and the
 each shard finds the pairs of rows that it has. How their lines are cut belongs to a sharding as well.

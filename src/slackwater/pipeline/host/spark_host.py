@@ -199,7 +199,7 @@ class SparkHost:
             self._snapshot_taken(self._run(self._standstill(), snapshot=True))
 
     def _standstill(self) -> Cut:
-        """A batch without positions, under the sharding of the one that was published last: another is not in force yet."""
+        """A batch without positions, under the sharding of the last published one: another is not in force yet."""
         return Cut(self.position, self.position, since(self._shardings.all, self.position)[0].epoch)
 
     def reshard(self, shards: int) -> None:
@@ -253,8 +253,8 @@ class SparkHost:
                 sentence = gist(str(error))
                 if attempt == TRIES:
                     raise StoreError(
-                        f"the Spark host stopped at position {self.position}: {sentence}; everything published is kept, start "
-                        f"it again to go on"
+                        f"the Spark host stopped at position {self.position}: {sentence}; everything published is "
+                        f"kept, start it again to go on"
                     ) from error
                 _report.warning("a batch failed and is tried again: %s", sentence)
                 time.sleep(0.1 * 2**attempt)
