@@ -42,8 +42,8 @@ from slackwater.core import (
 )
 from slackwater.core.arrow import INSTANT, update_schema
 from slackwater.processing.bounded import BoundedAggregates
-from slackwater.processing.bounded.aggregate_trees import Forest
-from slackwater.processing.bounded.regional import Regional
+from slackwater.processing.bounded.aggregate_trees import TreeStore
+from slackwater.processing.bounded.regional import RegionalAggregates
 from slackwater.processing.host import Host
 from slackwater.processing.latest import LatestTable
 from slackwater.processing.regions import Sheet
@@ -236,7 +236,7 @@ def drift() -> dict[str, float]:
     rounds = 10_000
     slots = np.arange(ITEMS)
     prices, steps = 100 + random.standard_normal(ITEMS), random.standard_normal(ITEMS)
-    forest = Forest(slots, prices)
+    forest = TreeStore(slots, prices)
     lists = [random.choice(ITEMS, 50 if number else ITEMS, replace=False) for number in range(200)]
     for number, chosen in enumerate(lists):
         forest.add(number, AggregateFunction.SUM, chosen, np.ones(len(chosen)), 0.0, 0)
@@ -244,7 +244,7 @@ def drift() -> dict[str, float]:
     table = LatestTable(QUOTES)
     table.fold(World(random, prices.copy(), 0.0).batch(slots))
     changes = table.fold(World(random, prices + 1, 0.0, ITEMS).batch(slots))
-    regional = Regional()
+    regional = RegionalAggregates()
     region = Region((Box.of(Side("price", Interval(-1e9, 1e9))),))
     query = Aggregate("quotes", AggregateFunction.SUM, "price", Bound(0.0), region)
     regional.add(1, query, np.zeros(0, np.int64), table, 0)

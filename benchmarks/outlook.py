@@ -18,8 +18,8 @@ from experiments.pulling.workload import bounded
 from slackwater.core.bound import Bound
 from slackwater.planning.pulling import PullQuery, Uncertainty, run_uncertainty
 from slackwater.planning.pulling.history_sampling import ItemHistory, Motion, past_of, unknown
-from slackwater.planning.pulling.item_prior import Habit, priors_of
-from slackwater.planning.pulling.trial import first_price, look_ahead
+from slackwater.planning.pulling.item_prior import ItemPrior, priors_of
+from slackwater.planning.pulling.trial import first_price, run_trial
 from slackwater.planning.pulling.warm_start import begin
 from slackwater.statistics import Statistics, Ticks
 
@@ -31,7 +31,7 @@ WARM_UP = 400
 BOUNDS = (1.0, 2.0, 4.0)
 
 
-def habits(values: Floats) -> list[Habit | None]:
+def priors(values: Floats) -> list[ItemPrior | None]:
     statistics = Statistics("t", "v")
     names = [f"{item:03}" for item in range(values.shape[1])]
     for place, name in enumerate(names):
@@ -48,7 +48,7 @@ def alone(query: PullQuery) -> PullQuery:
 def begun(values: Floats) -> dict[str, Any]:
     """Pulls and fidelity of the first ticks: from nothing, with models from statistics, and with first prices too."""
     half = len(values) // 2
-    known, after = habits(values[:half]), np.ascontiguousarray(values[half : half + WARM_UP])
+    known, after = priors(values[:half]), np.ascontiguousarray(values[half : half + WARM_UP])
     told: dict[str, Any] = {}
     for multiple in BOUNDS:
         queries = bounded(measures.drawn(values, STANDING), values[:half], multiple, 0.95)
@@ -61,7 +61,7 @@ def begun(values: Floats) -> dict[str, Any]:
                 scheduler.register(str(number), query)
                 if label == "models and prices":
                     motions = [known[item] for item in query.items]
-                    memories = [ItemHistory(str(k), (), None, Motion.of_habit(m)) for k, m in enumerate(motions) if m]
+                    memories = [ItemHistory(str(k), (), None, Motion.of_prior(m)) for k, m in enumerate(motions) if m]
                     price = first_price(alone(query), past_of(memories, np.random.default_rng(1)))
                     scheduler.raise_price(str(number), price)
             found = drive(scheduler, queries, after)
@@ -96,7 +96,7 @@ def foretold(values: Floats) -> dict[str, Any]:
         if unknown(memories) is not None:
             continue
         own = alone(query)
-        told.append(look_ahead(own, past_of(memories, np.random.default_rng(1))).at(own.bound.within, 0.98))
+        told.append(run_trial(own, past_of(memories, np.random.default_rng(1))).at(own.bound.within, 0.98))
         for part, into in ((before, same), (after, next_)):
             columns = np.ascontiguousarray(part[:, list(query.items)])
             found = run_uncertainty([own], columns, WARM_UP)
@@ -122,7 +122,7 @@ def cost() -> dict[str, Any]:
         past = past_of(memories, np.random.default_rng(0))
         run_uncertainty([query], past.trace[:50])
         began = time.process_time()
-        look_ahead(query, past)
+        run_trial(query, past)
         between = time.process_time()
         first_price(query, past)
         told[str(items)] = {

@@ -33,7 +33,7 @@ from slackwater.core.arrow import EVENT_TIME, OPERATION, SEQUENCE, SOURCE, updat
 from slackwater.kinds.registry import plain_query
 from slackwater.log import LocalLog, Record, Registered, TableDefined, Updates
 from slackwater.pipeline.host.executor_affinity import OnExecutors, wait_for_executors
-from slackwater.pipeline.host.join_cuts import BY_QUERY, Spreading
+from slackwater.pipeline.host.join_cuts import BY_QUERY, CutRule
 from slackwater.pipeline.host.shards import Shard, ShardReport, ShardTask
 from slackwater.pipeline.host.spark_host import HOST_SETTINGS, HostProgress, ShardRunner, SparkHost
 from slackwater.pipeline.session import build_session
@@ -44,7 +44,7 @@ SPAN, REACH, GROUPS, RESULTS = 1e6, 2e4, 10, 10
 PRODUCTS, HOT = 2_000, 0.01
 SMALL, SMALL_BATCHES, WARM = 2_000, 15, 8
 LARGE, LARGE_BATCHES = 16_384, 4
-WAYS = {"by rows": Spreading(), "by query": BY_QUERY}
+WAYS = {"by rows": CutRule(), "by query": BY_QUERY}
 KINDS = ("band", "key")
 MANY = (2, 8)
 
@@ -123,7 +123,7 @@ class InTurn:
 class Way:
     """A host that spreads joins in one way, with a log of its own: all ways are given the same rows."""
 
-    def __init__(self, kind: str, folder: Path, runner: ShardRunner, spreading: Spreading) -> None:
+    def __init__(self, kind: str, folder: Path, runner: ShardRunner, spreading: CutRule) -> None:
         self._world = World(kind)
         self._log = LocalLog(folder / "log")
         self._log.append(self._world.beginning())
@@ -148,7 +148,7 @@ class Way:
         self._log.close()
 
 
-def measured(kind: str, ways: Mapping[str, tuple[ShardRunner, Spreading]], sizes: dict[int, int]) -> dict[str, Any]:
+def measured(kind: str, ways: Mapping[str, tuple[ShardRunner, CutRule]], sizes: dict[int, int]) -> dict[str, Any]:
     """One kind of join, in several ways, batch by batch in turn: whatever else the machine does concerns all alike."""
     figures: dict[str, Any] = {name: {} for name in ways}
     with tempfile.TemporaryDirectory(prefix="slackwater-") as scratch, ExitStack() as stack:

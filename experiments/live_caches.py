@@ -179,7 +179,7 @@ async def _settled(web: httpx.AsyncClient, position: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What a replay cost, and what was planned."""
+    """Cost of a replay, and the plans made."""
 
     planned: float
     planned_pushes: int
@@ -263,7 +263,7 @@ async def replay(
 
 
 def _questions(random: Random, many: int) -> list[Range]:
-    """What one client asks: a few ranges around a place of its own, over and over, and some that never come again."""
+    """Queries of one client: a few ranges around a place of its own, over and over, and some that never come again."""
     centre = random.uniform(100, 900)
     favourites = [_range(random, random.gauss(centre, 60)) for _ in range(6)]
     return [
@@ -273,7 +273,7 @@ def _questions(random: Random, many: int) -> list[Range]:
 
 
 class Habits:
-    """What one client asks under load: a few ranges over and over, some beside them, some far off, some never again.
+    """Queries of one client under load: a few ranges over and over, some beside them, some far off, some never again.
 
     Ranges beside the favourites are answered in part at home, those far off by the server.
     """
@@ -327,7 +327,7 @@ def _planned(
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What came of a load; `asked`: how many questions of each kind there were."""
+    """Result of a load; `asked` counts the questions of each kind."""
 
     answers: int
     distinct: int
@@ -367,18 +367,18 @@ async def load(
                 return passed < seconds
             return passed < FIRST_LABELS and not any(one.cache.counts["answered at home"] for one in fleet_of)
 
-        async def ask(client: Client, habits: Habits) -> None:
+        async def ask(client: Client, priors: Habits) -> None:
             nonlocal left
             state = client.cache.state
             while on():
                 left -= 1
-                kind, asked = habits.next()
+                kind, asked = priors.next()
                 kinds[kind] += 1
                 delivered = state.seen
                 found = await client.query(asked.sql)
                 checked.take(asked, delivered, found.as_of, found.rows)
                 told(checked.answers)
-                # At home nothing is waited for: whoever changes rows has to have its turn.
+                # Answers from the cache never wait: the writer of rows has to have its turn.
                 await asyncio.sleep(0)
 
         async def change() -> None:

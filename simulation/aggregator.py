@@ -75,7 +75,7 @@ class SimulatedAggregator(SimulatedNode):
 
     @property
     def vouches(self) -> bool:
-        """Whether anybody may rely on what it serves."""
+        """Whether its answers are certain."""
         return self.up and any(kept.suspended is None and kept.sessions for kept in self.state.subscriptions.queries)
 
     # Life and death.
@@ -121,11 +121,11 @@ class SimulatedAggregator(SimulatedNode):
     # The upstream.
 
     def heard(
-        self, client: ClientState, told: Sequence[AnswerChanged | Described | SubscriptionEnded | Certainty]
+        self, client: ClientState, events: Sequence[AnswerChanged | Described | SubscriptionEnded | Certainty]
     ) -> None:
-        """What an event has told of the items."""
+        """Take an event's notifications about the items."""
         assert self.upstream is not None
-        self.upstream.heard(client, told)
+        self.upstream.heard(client, events)
         self._go_on()
 
     def _go_on(self) -> None:
@@ -168,7 +168,7 @@ class SimulatedAggregator(SimulatedNode):
         self._schedule.after(self._random.randrange(5_000), self.follow)
 
     def follow(self) -> None:
-        """Read on in the log, which nobody else writes: to its end."""
+        """Read on in the log, which has no other writer: to its end."""
         if not self.up or self._schedule.now < self.lagging_until:
             return
         for events in self.engine.events(self._truth.read(int(self.engine.position), int(self._truth.end))):
@@ -190,14 +190,14 @@ class SimulatedAggregator(SimulatedNode):
 
 
 class _Listening(Program):
-    """A program that hands on what it is told."""
+    """A program that forwards its notifications."""
 
     def __init__(self, program: Program) -> None:
         super().__init__(program.name, program.clock)
         self.heard: list[AnswerChanged | Described | SubscriptionEnded | Certainty] = []
 
-    def told(self, instruction: AnswerChanged | Described | SubscriptionEnded | Certainty) -> None:
-        super().told(instruction)
+    def notify(self, instruction: AnswerChanged | Described | SubscriptionEnded | Certainty) -> None:
+        super().notify(instruction)
         self.heard.append(instruction)
 
 
@@ -220,8 +220,8 @@ class UpstreamFace(SimulatedClient):
         )
         self._owner = owner
         self._dead = False
-        self._told = _Listening(self.program)
-        self.program: Program = self._told
+        self._listening = _Listening(self.program)
+        self.program: Program = self._listening
         for item in upstream.items:
             upstream.wanted(self._references + 1, item)
             self.want(walk.item_query(item))
@@ -233,10 +233,10 @@ class UpstreamFace(SimulatedClient):
         self._dead = True
 
     def handle(self, event: Event) -> None:
-        """As any client; then the aggregator is told."""
+        """As any client; then notify the aggregator."""
         if self._dead:
             return
         super().handle(event)
-        told, self._told.heard = self._told.heard, []
+        events, self._listening.heard = self._listening.heard, []
         if self._owner.upstream is not None:
-            self._owner.heard(self.state, told)
+            self._owner.heard(self.state, events)

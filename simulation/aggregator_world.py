@@ -32,7 +32,7 @@ _SECOND = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class TreeSetting:
-    """How large a world is, and what its aggregators are made of."""
+    """Size of a world, and the classes of its aggregators."""
 
     clients: int = 3
     """Of each aggregator."""
@@ -143,7 +143,7 @@ class Tree:
         for client in self.clients:
             client.probe()
 
-    # What happens.
+    # Events.
 
     def _plan(self) -> None:
         bounds = {"near": walk.NEAR, "far": walk.FAR}

@@ -129,7 +129,7 @@ class CachingClient(SimulatedClient):
         return max(self.state.as_of or 0, self.cache.seen, *held, 0)
 
     def _at_home(self, wanted: Region, own: CachedTable) -> list[WireRow]:
-        """What the cache has to say, or had to say when it was asked before, if it is of that version still."""
+        """Answer from the cache, reusing the earlier answer while the version is the same."""
         version = (own.ref, own.version)
         known = self._found.get(wanted)
         if known is not None and known[0] == version:
@@ -180,7 +180,7 @@ class Answers:
 
 
 class CacheInvariants(Invariants):
-    """Checks what a client with a cache shows."""
+    """Invariants of a client with a cache."""
 
     def _check_answer(self, where: str, program: Program, held: Held, shown: object) -> None:
         if not isinstance(held, CachedTable):
@@ -196,7 +196,7 @@ class CacheInvariants(Invariants):
         standing = self._truth.standing(number, as_of)
         cache = None if standing is None else as_cache(standing.query)
         if standing is None or cache is None:
-            raise Violation(f"{where}: as of {as_of} nobody keeps the cache {number}")
+            raise Violation(f"{where}: as of {as_of} no node keeps the cache {number}")
         if standing.epoch != epoch:
             raise Violation(f"{where}: under labels {epoch}, and {standing.epoch} are in force at {as_of}")
         if not cache.pushed.covers(held.region):

@@ -71,7 +71,7 @@ class SimulatedClient:
 
     @property
     def now(self) -> int:
-        """What its clock shows."""
+        """The time of its clock."""
         return self.clock.read(self._schedule.now)
 
     # The program.
@@ -114,7 +114,7 @@ class SimulatedClient:
             self.handle(Lost("the connection broke"))
 
     def reconnect(self) -> None:
-        """Lose the connection for no reason that anybody knows."""
+        """Lose the connection for no known reason."""
         if self._link is not None:
             self._happened["client reconnects"] += 1
             self._drop()
@@ -156,12 +156,12 @@ class SimulatedClient:
     def _fail(self, attempt: int) -> None:
         if attempt == self._attempt:
             self._happened["connection refused"] += 1
-            self.handle(Lost("nobody answered"))
+            self.handle(Lost("no node answered"))
 
     # Events and instructions.
 
     def handle(self, event: Event) -> None:
-        """Give the state an event, do what it says, and look whether all is as promised."""
+        """Give the state an event, execute its instructions, and check the invariants."""
         now = self.now
         for instruction in self.state.handle(event, now):
             match instruction:
@@ -176,7 +176,7 @@ class SimulatedClient:
                 case AnswerChanged() | Described() | SubscriptionEnded() | Certainty():
                     self._note(self.name, instruction)
                     self._happened[type(instruction).__name__.lower()] += 1
-                    self.program.told(instruction)
+                    self.program.notify(instruction)
                 case Answered() | Unanswerable():
                     self.replied(instruction)
         self._invariants.check(self.program, self.state, now)
@@ -191,7 +191,7 @@ class SimulatedClient:
         """A question was answered; this kind of client asks none."""
 
     def probe(self) -> None:
-        """Look at what is shown at any moment."""
+        """Check the shown answers at any moment."""
         self._invariants.check(self.program, self.state, self.now)
 
     def _woken(self, when: int) -> None:

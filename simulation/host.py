@@ -30,12 +30,12 @@ from slackwater.sql.explain_tree import ExplainTree
 
 @dataclass(slots=True)
 class _Kept:
-    """A query, what the rows in its region give it, and what was said of it last."""
+    """A query, the contributions of the rows in its region, and the value last published."""
 
     query: StandingQuery
     given: dict[Row, "tuple[Scalar | None, ...] | None"]
     inside: dict[Key, tuple[Scalar | None, ...]] = field(default_factory=dict)
-    said: float | None = None
+    published: float | None = None
     changed: int = 0
 
 
@@ -54,7 +54,7 @@ class PlainHost(Host):
         self._queries[number] = query
         for key, row in self._rows.items():
             self._place(kept, key, row)
-        kept.said, kept.changed = self._truth(kept), position
+        kept.published, kept.changed = self._truth(kept), position
         self._position = position
         return self.answer(number)
 
@@ -90,16 +90,16 @@ class PlainHost(Host):
                 if kept.query.shape is AnswerShape.ROWS and former != now:
                     rows.append((number, place, RowKind.DELETE if now is None else RowKind.UPSERT))
             if kept.query.shape is AnswerShape.NUMBER and changed and self._must_say(kept, kept.query):
-                kept.said, kept.changed = self._truth(kept), position
-                values.append((number, kept.said))
+                kept.published, kept.changed = self._truth(kept), position
+                values.append((number, kept.published))
         shown = [self._rows.get(key) or before[key] or () for key in changed]
         return Notifications(position, _values(values), (self._row_notifications(rows, shown),) if rows else ())
 
     def apply_all(self, batches: Mapping[str, pa.RecordBatch], position: Position) -> Notifications:
         """The same of several batches."""
-        said = [self.apply(table, batch, position) for table, batch in sorted(batches.items())]
+        published = [self.apply(table, batch, position) for table, batch in sorted(batches.items())]
         self._position = position
-        return merged(said, position)
+        return merged(published, position)
 
     def foresee(self, query: StandingQuery, position: Position) -> None:
         """Keys have no slots here."""
@@ -112,7 +112,7 @@ class PlainHost(Host):
         """Nothing is kept for several queries at once."""
 
     def explain(self, query: StandingQuery) -> ExplainTree | None:
-        """Nothing is to be said about it."""
+        """Stop publishing a query."""
         return None
 
     def cold(self, query: StandingQuery) -> bool:
@@ -131,10 +131,10 @@ class PlainHost(Host):
         return Notifications(position)
 
     def answer(self, number: int) -> Answer:
-        """What has been said of a query so far."""
+        """Everything published of a query so far."""
         kept = self._kept[number]
         if kept.query.shape is AnswerShape.NUMBER:
-            return Answer(number, Position(kept.changed), kept.said)
+            return Answer(number, Position(kept.changed), kept.published)
         return Answer(number, Position(kept.changed), None, self._batch([self._rows[key] for key in kept.inside]))
 
     def select(self, table: str, region: Region) -> pa.RecordBatch:
@@ -157,23 +157,23 @@ class PlainHost(Host):
 
     def snapshot(self) -> bytes:
         """The whole state."""
-        kept = [(number, one.query, one.inside, one.said, one.changed) for number, one in self._kept.items()]
+        kept = [(number, one.query, one.inside, one.published, one.changed) for number, one in self._kept.items()]
         return pickle.dumps((self._position, self._tables, self._queries, self._rows, self._ranks, kept))
 
     def restore(self, body: bytes) -> None:
-        """Become what the snapshot was taken of."""
+        """Restore the state from a snapshot."""
         self._position, self._tables, self._queries, self._rows, self._ranks, kept = pickle.loads(body)
         self._kept = {
-            number: _Kept(query, _remembered(query), inside, said, changed)
-            for number, query, inside, said, changed in kept
+            number: _Kept(query, _remembered(query), inside, published, changed)
+            for number, query, inside, published, changed in kept
         }
 
     def _must_say(self, kept: _Kept, query: StandingQuery) -> bool:
-        """The bound is measured against what was said, never against the last sample."""
+        """The bound is measured against the published value, never against the last sample."""
         truth = self._truth(kept)
-        if truth is None or kept.said is None:
-            return truth is not kept.said
-        return not query.bound.holds(kept.said, truth)
+        if truth is None or kept.published is None:
+            return truth is not kept.published
+        return not query.bound.holds(kept.published, truth)
 
     def _table(self) -> TableSchema:
         (table,) = self._tables.values()
@@ -248,11 +248,11 @@ def _plain(column: pa.Array) -> list[Any]:
     return values
 
 
-def _values(said: list[tuple[int, float | None]]) -> Values | None:
-    if not said:
+def _values(published: list[tuple[int, float | None]]) -> Values | None:
+    if not published:
         return None
     return Values(
-        np.array([number for number, _ in said], np.int64),
-        np.array([0.0 if value is None else value for _, value in said]),
-        np.array([value is not None for _, value in said]),
+        np.array([number for number, _ in published], np.int64),
+        np.array([0.0 if value is None else value for _, value in published]),
+        np.array([value is not None for _, value in published]),
     )

@@ -35,7 +35,7 @@ class Violation(AssertionError):
 
 
 class Program:
-    """What a program that uses a client was told."""
+    """Notifications that the program of a client received."""
 
     def __init__(self, name: str, clock: SkewedClock) -> None:
         self.name = name
@@ -58,7 +58,7 @@ class Program:
             known.pop(ref, None)
         self.checked.pop(ref, None)
 
-    def told(self, instruction: AnswerChanged | Described | SubscriptionEnded | Certainty) -> None:
+    def notify(self, instruction: AnswerChanged | Described | SubscriptionEnded | Certainty) -> None:
         """Take in what the client says."""
         ref = instruction.ref
         match instruction:
@@ -110,7 +110,7 @@ class Invariants:
         for ref, held in state.held.items():
             shown = state.shown(ref, now)
             where = f"{program.name} {ref}"
-            if shown.certain is not program.certain.get(ref, False) and held.told_certain == shown.certain:
+            if shown.certain is not program.certain.get(ref, False) and held.reported_certain == shown.certain:
                 raise Violation(f"{where}: shown certain {shown.certain}, and told otherwise")
             if bool(shown.why) is shown.certain:
                 raise Violation(f"{where}: certain {shown.certain}, because {shown.why!r}")
@@ -160,7 +160,7 @@ class Invariants:
         assert shown.query is not None
         standing = self._truth.standing(shown.query, shown.as_of)
         if standing is None or standing.query is None:
-            raise Violation(f"{where}: as of {shown.as_of} nobody keeps query {shown.query}")
+            raise Violation(f"{where}: as of {shown.as_of} no node keeps query {shown.query}")
         if standing.epoch != shown.epoch:
             raise Violation(
                 f"{where}: shown under plan {shown.epoch}, and {standing.epoch} is in force at {shown.as_of}"

@@ -20,14 +20,14 @@ AGAIN = 300_000
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Who can be asked for parts: the nodes of a place, and what must hold of what they show."""
+    """Servers of parts: the nodes of a place, and the invariants of their answers."""
 
     nodes: Sequence[SimulatedNode]
     invariants: Invariants
 
 
 class Face(SimulatedClient):
-    """One of the sessions of a client; whoever adds up is told of every event."""
+    """One of the sessions of a client; the partial sum gets every event."""
 
     after: Callable[[], None] = staticmethod(lambda: None)
 
@@ -37,7 +37,7 @@ class Face(SimulatedClient):
         self.after()
 
     def ask(self, sql: str) -> int:
-        """Subscribe, and say under which number."""
+        """Subscribe, and return the number of the subscription."""
         ref = self._references + 1
         self.want(sql)
         return ref
@@ -96,17 +96,17 @@ class SimulatedSum:
 
     @property
     def plan(self) -> Shown:
-        """What is known of the plan."""
+        """The state of the plan."""
         return self._plans.state.shown(self._plan, self._plans.now)
 
     def part(self, place: int) -> Shown:
-        """What is known of a part."""
+        """The state of a part."""
         _, face, ref = self.parts[place]
         return face.state.shown(ref, face.now)
 
     @property
     def shown(self) -> Shown:
-        """What a program sees."""
+        """The state for the program."""
         # What is known of the plan is asked for only where it is shown: this is called at every event.
         waiting = "" if self.adding.which is not None else self.plan.why or "its plan is awaited"
         return self.adding.shown(self.part, waiting)

@@ -1,6 +1,6 @@
 """Invariants of sums planned over aggregators, beside those of sessions and aggregators.
 
-11. *One plan an epoch.* Whoever is told the plan of a query under an epoch is told the same; its parts are those of the
+11. *One plan an epoch.* Every recipient of the plan of a query under an epoch gets the same; its parts are those of the
     query, each once, and their bounds add up to no more than the query's, exactly.
 12. *Bound of the sum.* |value − Σ truthₖ| ≤ C, where truthₖ is that of part k of *one* plan at the position at the top
     that the position shown for the part stands for: certain or not. A value is there if and only if one of a part is.
@@ -143,14 +143,15 @@ class SumInvariants:
         there = [truth for truth in truths if truth is not None]
         self._compare(one, shown, sum(there) if there else None, f"{truths} at {shown.positions}")
 
-    def _compare(self, one: SimulatedSum, shown: Shown, truth: float | None, told: str) -> None:
+    def _compare(self, one: SimulatedSum, shown: Shown, truth: float | None, doubt: str) -> None:
         if (truth is None) is not (shown.value is None):
-            raise Violation(f"{one.name}: {shown.value} is shown, and the truth is {truth}: {told}")
+            raise Violation(f"{one.name}: {shown.value} is shown, and the truth is {truth}: {doubt}")
         if truth is not None and shown.value is not None:
             most = shown.bound + _ROUNDING * (1 + abs(truth))
             if abs(shown.value - truth) > most:
                 raise Violation(
-                    f"{one.name}: {shown.value} under plan {shown.epoch} is not within {shown.bound} of {truth}: {told}"
+                    f"{one.name}: {shown.value} under plan {shown.epoch} "
+                    f"is not within {shown.bound} of {truth}: {doubt}"
                 )
 
     # Convergence.
@@ -162,10 +163,10 @@ class SumInvariants:
         assert query is not None
         least = self._tightest(query)
         if least > query.bound.within:
-            told = one.plan.why
+            doubt = one.plan.why
             tightest = f"{least:g}" if math.isfinite(least) else "no aggregator offers"
-            if shown.certain or tightest not in told:
-                return f"{one.name}: cannot be kept within less than {least:g}, and says {told!r} ({shown})"
+            if shown.certain or tightest not in doubt:
+                return f"{one.name}: cannot be kept within less than {least:g}, and says {doubt!r} ({shown})"
             return None
         if not shown.certain:
             return f"{one.name} ({one.sql}) is not certain: {shown.why}"

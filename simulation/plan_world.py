@@ -126,7 +126,7 @@ class PlannedWorld:
     def _sum(self) -> str:
         """A sum of some items, from the tightest bound that all aggregators can have together to a loose one."""
         there = {int(str(item.key[0])) for one in self.aggregators.values() for item in one.items}
-        # What nobody holds can be had only where the nodes serve it.
+        # Items that no aggregator holds are served only by the nodes.
         pool = range(1, 8) if self.network_rules.unheld else sorted(there)
         keys = sorted(self.random.sample(pool, min(self.random.randint(2, 5), len(pool))))
         weights = {key: self.random.choice(WEIGHTS) for key in keys}
@@ -189,7 +189,7 @@ class PlannedWorld:
         while quiet < 10:
             self._pass(100_000)
             # A while without news: what is under way may yet turn out otherwise.
-            why = next((told for one in self.sums if (told := self.invariants.converged(one)) is not None), None)
+            why = next((doubt for one in self.sums if (doubt := self.invariants.converged(one)) is not None), None)
             quiet = quiet + 1 if why is None else 0
             if self.schedule.now > give_up:
                 raise Violation(f"{when}: {why}")

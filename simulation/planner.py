@@ -46,7 +46,7 @@ COLUMN = ("items", "price")
 
 
 def on_network(one: Registration) -> bool:
-    """What is planned."""
+    """A planned query."""
     return one.host is HostKind.NETWORK
 
 
@@ -157,7 +157,7 @@ class SimulatedPlanner(SimulatedNode):
                         self.planner.unregistered(number)
                         self.handle(event)
                     case Applied(notifications):
-                        # Nobody is told what the sum itself is.
+                        # The value of the sum itself is not published.
                         self.handle(Applied(Notifications(notifications.position)))
                     case _:
                         self.handle(event)

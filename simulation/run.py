@@ -21,7 +21,7 @@ _ADDRESS = re.compile(r"<msgspec\.Raw object at 0x[0-9a-f]+>")
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What came of a run."""
+    """Result of a run."""
 
     seed: int
     violation: str | None

@@ -34,7 +34,7 @@ RULES = SessionRules(
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """How large a world is, and what its nodes and clients are made of."""
+    """Size of a world, and the classes of its nodes and clients."""
 
     nodes: int = 3
     clients: int = 5
@@ -122,7 +122,7 @@ class World:
             if why is not None:
                 raise Violation(why)
 
-    # What happens.
+    # Events.
 
     def _plan(self) -> None:
         for client in self.clients:
@@ -141,7 +141,7 @@ class World:
         self._at_random(self._drop_named, 1)
 
     def _go_wrong(self) -> None:
-        """Everything bad that happens to nodes, clients and what is between them."""
+        """Faults of nodes, clients and the network between them."""
         self._at_random(lambda: self._kill(forget=False), 1)
         self._at_random(lambda: self._kill(forget=True), 1)
         self._at_random(self._snapshot, 4)

@@ -1,6 +1,6 @@
 """Experiment 3: the effect of α, when aggregators hold their items loosely and many choices do not fit the bound.
 
-The bounds of the offers are 0.015–0.04. Queries that nobody can answer are left out. α is given in units of the mean
+The bounds of the offers are 0.015–0.04. Queries that no plan can answer are left out. α is given in units of the mean
 root r = a^(1/(p+1)) of an item, and of r² for min-cost: the formulas divide by a root, which has the units of the
 data. The exact planner answers every query that can be answered and stands beside.
 """

@@ -18,7 +18,7 @@ from slackwater.planning.aggregation.held_cost import held_messages
 
 SHARES = (0.0, 0.1, 0.2, 0.4, 0.6, 0.8, 0.95)
 LEAST_SENT = 5
-"""Of parts that send less in half a trace nothing can be said."""
+"""Parts that send less in half a trace are left out."""
 
 
 @dataclass(frozen=True, slots=True)

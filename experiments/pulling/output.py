@@ -12,7 +12,7 @@ from experiments.pulling.traces import Floats, trace
 
 
 def folders(purpose: str) -> tuple[Path, Path]:
-    """What the command line says: where the traces are, and where to write."""
+    """Parse the command line: the folder of the traces, and the folder to write to."""
     parser = argparse.ArgumentParser(description=purpose)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="the folder of traces")
     parser.add_argument("--out", type=Path, default=Path("docs/pulling"), help="where CSV and SVG go")

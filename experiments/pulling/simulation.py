@@ -65,7 +65,7 @@ def run_predicted(
     fixed: float | None = None,
     random: np.random.Generator | None = None,
 ) -> Outcome:
-    """What `drive` gives for `PredictedChange`, compiled."""
+    """As `drive` with `PredictedChange`, compiled."""
     flat = Flat.of(queries)
     chain = settings or ChainSettings()
     if chain.draw and random is None:

@@ -32,5 +32,5 @@ def _interest(workload: Workload) -> Workload:
 
 
 def costs(workload: Workload) -> dict[str, float]:
-    """What each method costs."""
+    """Cost of each method."""
     return {name: method(workload) for name, method in METHODS.items()}

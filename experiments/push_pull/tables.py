@@ -95,7 +95,7 @@ def gap_table(folder: Path) -> Iterator[Row]:
 
 
 def followers() -> dict[str, Windowed]:
-    """Who follows the worlds, fresh."""
+    """Fresh followers of the drifting worlds."""
     triggers: dict[str, Trigger] = {
         "static": Periodic(0),
         "DYNNAIVE": DynNaive(),

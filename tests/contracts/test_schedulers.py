@@ -17,18 +17,18 @@ from slackwater.core.errors import PlanningError
 from slackwater.planning.pulling import (
     CHOICES,
     SCHEDULERS,
-    Bookkeeping,
     ChainSettings,
     FixedInterval,
     PredictedChange,
     PullQuery,
     Scheduler,
+    SchedulerState,
     Uncertainty,
 )
 
 ITEMS, LONGEST, TICKS = 4, 12, 120
 
-MAKERS: dict[str, Callable[[], Bookkeeping]] = {
+MAKERS: dict[str, Callable[[], SchedulerState]] = {
     "uncertainty": lambda: Uncertainty(ITEMS, longest=LONGEST),
     "uncertainty with costs": lambda: Uncertainty(ITEMS, longest=LONGEST, costs=[0.5, 1.0, 2.0, 4.0]),
     "fixed interval": lambda: FixedInterval(ITEMS, every=LONGEST),
@@ -51,14 +51,14 @@ QUERIES = [
 schedulers = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 
 
-def ready(make: Callable[[], Bookkeeping]) -> Bookkeeping:
+def ready(make: Callable[[], SchedulerState]) -> SchedulerState:
     scheduler = make()
     for name, query in enumerate(QUERIES):
         scheduler.register(str(name), query)
     return scheduler
 
 
-def scheduled(scheduler: Bookkeeping) -> Scheduler:
+def scheduled(scheduler: SchedulerState) -> Scheduler:
     assert isinstance(scheduler, Scheduler)
     return scheduler
 
@@ -86,7 +86,7 @@ def test_every_scheduler_is_held_to_the_contract() -> None:
 @schedulers
 @settings(max_examples=5, deadline=None)
 @given(seed=st.integers(0, 1000))
-def test_items_are_named_often_enough_and_only_if_held(make: Callable[[], Bookkeeping], seed: int) -> None:
+def test_items_are_named_often_enough_and_only_if_held(make: Callable[[], SchedulerState], seed: int) -> None:
     scheduler = scheduled(ready(make))
     last = [0] * ITEMS
     for now, truth in enumerate(walk(seed)):
@@ -100,7 +100,7 @@ def test_items_are_named_often_enough_and_only_if_held(make: Callable[[], Bookke
 
 
 @schedulers
-def test_what_is_in_flight_is_not_named_again(make: Callable[[], Bookkeeping]) -> None:
+def test_what_is_in_flight_is_not_named_again(make: Callable[[], SchedulerState]) -> None:
     scheduler = scheduled(ready(make))
     assert set(scheduler.due(0)) == {0, 1, 2}
     for now in range(3 * LONGEST):
@@ -113,7 +113,7 @@ def test_what_is_in_flight_is_not_named_again(make: Callable[[], Bookkeeping]) -
 @schedulers
 @settings(max_examples=5, deadline=None)
 @given(seed=st.integers(0, 1000))
-def test_sleeping_changes_no_decision(make: Callable[[], Bookkeeping], seed: int) -> None:
+def test_sleeping_changes_no_decision(make: Callable[[], SchedulerState], seed: int) -> None:
     awake, asleep = scheduled(ready(make)), scheduled(ready(make))
     alarm = 0
     for now, truth in enumerate(walk(seed)):
@@ -129,7 +129,9 @@ def test_sleeping_changes_no_decision(make: Callable[[], Bookkeeping], seed: int
 @schedulers
 @settings(max_examples=5, deadline=None)
 @given(seed=st.integers(0, 1000), cut=st.integers(1, TICKS - 1))
-def test_a_restored_scheduler_goes_on_as_the_first_would(make: Callable[[], Bookkeeping], seed: int, cut: int) -> None:
+def test_a_restored_scheduler_goes_on_as_the_first_would(
+    make: Callable[[], SchedulerState], seed: int, cut: int
+) -> None:
     one, other = scheduled(ready(make)), scheduled(ready(make))
     for now, truth in enumerate(walk(seed)):
         if now == cut:
@@ -141,7 +143,7 @@ def test_a_restored_scheduler_goes_on_as_the_first_would(make: Callable[[], Book
 
 
 @schedulers
-def test_a_missing_item_suspends_its_queries_until_it_is_back(make: Callable[[], Bookkeeping]) -> None:
+def test_a_missing_item_suspends_its_queries_until_it_is_back(make: Callable[[], SchedulerState]) -> None:
     scheduler = ready(make)
     asked = scheduled(scheduler)
     truths = walk(3, 6 * LONGEST)
@@ -160,7 +162,7 @@ def test_a_missing_item_suspends_its_queries_until_it_is_back(make: Callable[[],
 
 
 @schedulers
-def test_a_value_that_came_by_itself_is_knowledge(make: Callable[[], Bookkeeping]) -> None:
+def test_a_value_that_came_by_itself_is_knowledge(make: Callable[[], SchedulerState]) -> None:
     scheduler = scheduled(ready(make))
     truths = walk(5)
     for now, truth in enumerate(truths):
@@ -170,7 +172,7 @@ def test_a_value_that_came_by_itself_is_knowledge(make: Callable[[], Bookkeeping
 
 
 @schedulers
-def test_queries_come_and_go(make: Callable[[], Bookkeeping]) -> None:
+def test_queries_come_and_go(make: Callable[[], SchedulerState]) -> None:
     scheduler = ready(make)
     asked = scheduled(scheduler)
     truths = walk(6, 6 * LONGEST)
@@ -184,7 +186,7 @@ def test_queries_come_and_go(make: Callable[[], Bookkeeping]) -> None:
 
 
 @schedulers
-def test_what_cannot_be_is_refused(make: Callable[[], Bookkeeping]) -> None:
+def test_what_cannot_be_is_refused(make: Callable[[], SchedulerState]) -> None:
     scheduler = ready(make)
     asked = scheduled(scheduler)
     asked.due(5)
@@ -205,7 +207,7 @@ def test_what_cannot_be_is_refused(make: Callable[[], Bookkeeping]) -> None:
 
 
 @schedulers
-def test_a_count_is_kept(make: Callable[[], Bookkeeping]) -> None:
+def test_a_count_is_kept(make: Callable[[], SchedulerState]) -> None:
     """Items are 1 while their row counts; at every tick the count must be within 1 most of the time."""
     scheduler = make()
     query = PullQuery.count((0, 1, 2), Bound(1.0, 0.8))

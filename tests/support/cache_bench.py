@@ -32,7 +32,7 @@ def between(low: float, high: float) -> Region:
     return Region((Box.of(Side("price", Interval(low, high))),))
 
 
-class Desk(Bench):
+class CacheBench(Bench):
     """A bench with a client whose cache is granted, and labels as they come."""
 
     def __init__(self, limits: ServerLimits = WIDE, rows: int = 9) -> None:

@@ -63,7 +63,7 @@ NUMBERS = [-3.0, -1.0, -0.0, 0.0, 0.1, 0.3, 1.0, 2.5, 1e300, -1e300]
 
 
 class World:
-    """Two tables as dictionaries, a host, and a subscriber that hears what it says."""
+    """Two tables as dictionaries, a host, and a subscriber of its notifications."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -76,7 +76,7 @@ class World:
         self.heard: dict[int, dict[tuple[object, ...], tuple[object, ...]]] = {}
         self.schemas = {"unit": LEFT, "target": RIGHT}
 
-    # ---- what happens
+    # ---- events
 
     def rows(self) -> None:
         batches = {}
@@ -95,16 +95,16 @@ class World:
                     self.tables[table][key] = row
             batches[table] = to_batch(self.schemas[table], updates)
         before = self.host.snapshot()
-        said = self.host.apply_all(batches, Position(self.position))
+        output = self.host.apply_all(batches, Position(self.position))
         if self.random.random() < 0.3:
             twin = Host()
             twin.restore(before)
             assert twin.snapshot() == before
             again = twin.apply_all(batches, Position(self.position))
-            assert _bytes(again) == _bytes(said)
+            assert _bytes(again) == _bytes(output)
             assert twin.snapshot() == self.host.snapshot()
             self.host = twin
-        self.hear(said)
+        self.hear(output)
 
     def register(self) -> None:
         number = self.random.randrange(30)
@@ -143,12 +143,12 @@ class World:
                 family.settle()
                 family.matcher._check()
 
-    # ---- what is heard, and what is true
+    # ---- published answers and the truth
 
-    def hear(self, said: Notifications) -> None:
-        assert said.values is None
-        assert len(said.rows) <= 1
-        for part in said.rows:
+    def hear(self, output: Notifications) -> None:
+        assert output.values is None
+        assert len(output.rows) <= 1
+        for part in output.rows:
             assert part.table == joined_name("unit", "target")
             assert part.slots is not None
             assert sorted(set(part.slots.tolist())) == part.slots.tolist()
@@ -238,10 +238,10 @@ def _cells(table: TableSchema, row: Row) -> dict[str, bool | int | float | str |
     return dict(zip((column.name for column in table.columns), row, strict=True))
 
 
-def _bytes(said: Notifications) -> list[tuple[object, ...]]:
+def _bytes(output: Notifications) -> list[tuple[object, ...]]:
     return [
         (one.table, one.queries.tobytes(), one.places.tobytes(), one.kinds.tobytes(), as_bytes(one.rows))
-        for one in said.rows
+        for one in output.rows
     ]
 
 

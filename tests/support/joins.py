@@ -12,5 +12,5 @@ def joins(host: Host) -> StandingJoins:
 
 
 def families(host: Host) -> Mapping[FamilyShape, Family]:
-    """Its joins, by what they have in common."""
+    """The families of its joins."""
     return joins(host).founded(host.latest_tables)

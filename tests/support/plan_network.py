@@ -95,11 +95,11 @@ class WatchedSum:
         shown = self.subscription.shown
         if shown.positions is None or shown.query is None or shown.epoch is None:
             return
-        desk = self.subscription._desk
-        assert isinstance(desk, PlannedSum)
+        service = self.subscription._service
+        assert isinstance(service, PlannedSum)
         which = (shown.query, shown.epoch)
         if which not in self.plans:
-            adding = desk.adding
+            adding = service.adding
             assert adding.which == which
             self.plans[which] = [(adding.parts[one].aggregator, adding.parts[one].sql) for one in adding.places]
         self.looks += 1

@@ -102,7 +102,7 @@ class NeverLate(UpstreamState):
 
 
 class WrittenInParts(UpstreamState):
-    """What one item says is written although others have not come back yet."""
+    """The value of one item is written although others have not come back yet."""
 
     def heard(self, client: ClientState, told: Sequence[Any]) -> None:
         super().heard(client, told)
@@ -133,7 +133,7 @@ class ChangesLostWithAWrite(UpstreamState):
 
 
 class ResumedWithoutValues(SubscriptionRegistry):
-    """What changed while a query was suspended is never told."""
+    """A change during the suspension of a query is never published."""
 
     def resume(self, event: QueriesResumed) -> None:
         for number in event.numbers:
@@ -144,7 +144,7 @@ class ResumedWithoutValues(SubscriptionRegistry):
 
 
 class LaterOnesNotTold(SubscriptionRegistry):
-    """Who subscribes to a suspended query is given its answer as if it were none."""
+    """A subscriber of a suspended query gets its answer as if it were certain."""
 
     def _answer(self, session: Session, kept: RegisteredQuery, facts: Iterable[Fact]) -> None:
         for fact in facts:

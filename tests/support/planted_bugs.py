@@ -67,7 +67,7 @@ class AgainstTheLastSample(PlainHost):
 
     def _must_say(self, kept: Any, query: StandingQuery) -> bool:
         truth = self._truth(kept)
-        sample = self._samples.get(id(kept), kept.said)
+        sample = self._samples.get(id(kept), kept.published)
         self._samples[id(kept)] = truth
         if truth is None or sample is None:
             return truth is not sample
@@ -113,7 +113,7 @@ class _HeartbeatsWhileBlocked(Session):
 
 
 class RenewedWhileHoldingBack(_HeartbeatsWhileBlocked):
-    """The lease goes on, and with it the certainty, while the client is told nothing new."""
+    """The lease goes on, and with it the certainty, while the client gets no news."""
 
     def stamp(self, as_of: int) -> int:
         return self.said_as_of
@@ -157,7 +157,7 @@ class AttachedInTheMiddle(SubscriptionRegistry):
 
 
 class DroppedInSilence(SubscriptionRegistry):
-    """Who listens to a query that is dropped is not told."""
+    """Subscribers of a dropped query get no notification."""
 
     def unregistered(self, event: QueryUnregistered, now: int) -> None:
         kept = self.queries.get(event.number)
@@ -169,7 +169,7 @@ class DroppedInSilence(SubscriptionRegistry):
 
 
 class DroppedForEver(SubscriptionRegistry):
-    """Every node drops what it once registered whenever nobody wants it there, also if another node wants it."""
+    """Every node drops its registrations once they have no subscriber there, also if another node has one."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)

@@ -93,7 +93,7 @@ class OldLabels(Questions):
 
 
 class FillForgotten(SubscriptionRegistry):
-    """Labels are said without the rows that the client lacks."""
+    """Labels are sent without the rows that the client lacks."""
 
     def _answer(self, session: Session, kept: Any, facts: Iterable[Fact]) -> None:
         if as_cache(kept.query) is not None and kept.former is not None:
@@ -102,7 +102,7 @@ class FillForgotten(SubscriptionRegistry):
 
 
 class FillLater(Session):
-    """Labels are said at once, and the rows that fill them come with the next frame."""
+    """Labels are sent at once, and the rows that fill them come with the next frame."""
 
     def frame(self, as_of: int, now: int, whole: Any, *, heartbeat: bool) -> Frame | None:
         labelled = [fact for fact in self._pending if isinstance(fact, Subscribed) and fact.was is not None]
@@ -118,7 +118,7 @@ class FillLater(Session):
 
 
 class LeavingNotTold(SubscriptionRegistry):
-    """A row that leaves what is pushed is not told."""
+    """A row that leaves the pushed regions is not published."""
 
     def _say_all(self, kept: Any, fact: SharedFact) -> None:
         if not (isinstance(fact, Delete) and as_cache(kept.query) is not None):
@@ -126,7 +126,7 @@ class LeavingNotTold(SubscriptionRegistry):
 
 
 class UnacknowledgedForgotten(Session):
-    """What is under way when labels change is not told again under the new ones."""
+    """Rows in flight when labels change are not sent again under the new ones."""
 
     def unacknowledged(self, query: int) -> Any:
         return set()
@@ -136,7 +136,7 @@ class UnacknowledgedForgotten(Session):
 
 
 class AfterTheLease(CacheState):
-    """The cache answers although nobody vouches for it."""
+    """The cache answers although no node vouches for it."""
 
     def lasts(self, until: int, now: int) -> bool:
         return True

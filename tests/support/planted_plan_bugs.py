@@ -95,7 +95,7 @@ class LostNotNoticed(NetworkState):
 
 
 class InForceAtOnce(NetworkState):
-    """Another plan is told before the log has it, under the epoch of the one before."""
+    """Another plan is published before the log has it, under the epoch of the one before."""
 
     def _ask_for(self, query: Planned, plan: LivePlan, now: int, out: list[Instruction]) -> None:
         super()._ask_for(query, plan, now, out)

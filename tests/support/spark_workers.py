@@ -15,7 +15,7 @@ from slackwater.hosting.replica import Replica
 from slackwater.hosting.step import Step
 from slackwater.kinds.registry import answer_table
 from slackwater.log import LocalLog
-from slackwater.pipeline.host.join_cuts import Spreading
+from slackwater.pipeline.host.join_cuts import CutRule
 from slackwater.pipeline.host.shards import Shard, ShardReport, ShardTask
 from slackwater.pipeline.host.spark_host import USUAL_SPREADING, ShardRunner, SparkHost
 from slackwater.processing.columns import python_rows
@@ -50,12 +50,14 @@ Columns = list[tuple[object, ...]]
 
 
 def columns(step: Step) -> tuple[int, Columns]:
-    """What a step says, as the bytes of its columns."""
-    said = step.notifications
+    """Notifications of a step, as the bytes of its columns."""
+    published = step.notifications
     made: Columns = []
-    if said.values is not None:
-        made.append((said.values.queries.tobytes(), said.values.values.tobytes(), said.values.there.tobytes()))
-    for rows in said.rows:
+    if published.values is not None:
+        made.append(
+            (published.values.queries.tobytes(), published.values.values.tobytes(), published.values.there.tobytes())
+        )
+    for rows in published.rows:
         assert rows.slots is not None
         parts = (rows.queries, rows.places, rows.kinds, rows.slots)
         made.append((rows.table, *(part.tobytes() for part in parts), as_bytes(rows.rows)))
@@ -84,7 +86,7 @@ def published(folder: Path, start: int) -> Publication:
 
 
 def compare(replica: Replica, engine: QueryEngine) -> None:
-    """All that was said is what the engine has said."""
+    """Assert that the host published exactly the engine's notifications."""
     assert {*replica.registrations} == {*engine.registrations}
     assert replica.position == engine.position
     for number in replica.registrations:
@@ -93,7 +95,7 @@ def compare(replica: Replica, engine: QueryEngine) -> None:
         assert (ours.rows is None) == (theirs.rows is None)
         query = replica.queries[number]
         if not isinstance(query, Aggregate):
-            # What is not shown is not said either.
+            # Columns that are not shown are not published either.
             names = [*dict.fromkeys((*replica.schema(answer_table(query)).key, *query.columns))]
             assert ours.rows is not None
             assert theirs.rows is not None
@@ -110,10 +112,10 @@ def run(
     rows: int = 60,
     history: History | None = None,
     shards: int = 2,
-    spreading: Spreading = USUAL_SPREADING,
+    spreading: CutRule = USUAL_SPREADING,
     look: Callable[[SparkHost, QueryEngine], None] | None = None,
 ) -> None:
-    """One history through a node's engine and through the host, batch by batch; after each somebody may look."""
+    """One history through a node's engine and through the host, batch by batch; the caller inspects each."""
     history, random = History(seed) if history is None else history, Random(seed + 1)
     with LocalLog(folder / "log") as log:
         log.append(history.beginning())
@@ -131,7 +133,7 @@ def run(
                 before = spark.position
                 assert spark.batch()
                 publication = published(folder / "host", before)
-                assert [columns(said.step) for said in publication.steps] == twin.batch(int(log.end))
+                assert [columns(published.step) for published in publication.steps] == twin.batch(int(log.end))
                 if look is not None:
                     look(spark, twin.engine)
                 if random.random() < restarts:

@@ -37,7 +37,7 @@ LIMITS = ServerLimits(
 
 
 class Bench:
-    """A node at a bench: a log in a list, and what was sent to whom."""
+    """A node on a test bench: a log in a list, and the messages sent to each connection."""
 
     def __init__(self, limits: ServerLimits = LIMITS) -> None:
         self.now = 1_000_000
@@ -67,7 +67,7 @@ class Bench:
         self.log(*records, state=self.state)
 
     def grant(self) -> None:
-        """Append what the node asked for."""
+        """Append the records that the node asked for."""
         asked, self.asked = self.asked, []
         self.append(*asked)
 

@@ -155,7 +155,7 @@ class Plan:
     complete: frozenset[str] = frozenset()
     pulls: tuple[PullPlan, ...] = ()
 
-    def holdings(self) -> Holdings:
+    def mirrored_items(self) -> MirroredItems:
         """The items that it mirrors."""
         items = [item for upstream in self.upstreams for item in upstream.items]
         polled = {source.schema.name: source.part.name for source in self.sources}

@@ -76,11 +76,8 @@ class AggregatorEngine(NodeEngine):
 
     def check_rows(self, table: str) -> None:
         """Refuse rows for a table that is filled from elsewhere."""
-        if (
-            self.mirrored_items.mirrored(table)
-            or table in self.mirrored_items.polled
-            or table in self.mirrored_items.pulled
-        ):
+        items = self.mirrored_items
+        if items.mirrored(table) or table in items.polled or table in items.pulled:
             raise RequestRefused(
                 HTTPStatus.CONFLICT, "in_use", f"the rows of {table} come from elsewhere: send them there"
             )

@@ -166,9 +166,9 @@ class AggregatorNode(Node):
 
     async def foresee(self) -> None:
         """Refresh the forecasts of the registered queries, if that does not take long."""
-        await asyncio.gather(*(puller.foresight.refresh() for puller in self._pullers.values()))
+        await asyncio.gather(*(puller.forecasts.refresh() for puller in self._pullers.values()))
 
-    async def foretold(self, query: StandingQuery) -> ExplainTree | None:
+    async def explain_forecast(self, query: StandingQuery) -> ExplainTree | None:
         """How often the items of a query would be pulled."""
         puller = self._pullers.get(query.table)
         asked = as_aggregate(query)
@@ -179,7 +179,7 @@ class AggregatorNode(Node):
             keys = self.engine.mirrored_items.items(asked, puller.schema)
         except NotSupported as why:
             return refused(str(why))
-        return await puller.foresight.explained(asked, keys)
+        return await puller.forecasts.explained(asked, keys)
 
     # ---- running
 

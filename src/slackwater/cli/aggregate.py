@@ -47,7 +47,7 @@ def aggregate(
     settings = NodeSettings(folder, name, None, told.snapshot_every, rules)
     items = sum(len(upstream.items) for upstream in plan.upstreams)
     pulled = sum(len(pull.part.keys) for pull in plan.pulls)
-    learnt = sum(len(pull.learnt.habits) for pull in plan.pulls if pull.learnt is not None)
+    learnt = sum(len(pull.learnt.priors) for pull in plan.pulls if pull.learnt is not None)
 
     def announce(listening: "Listening") -> None:
         if as_json:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slackwater.cli.demo_parts import AGGREGATORS, CLIENTS, DemoClient, Written, deployment, desks
+from slackwater.cli.demo_parts import AGGREGATORS, CLIENTS, DemoClient, Written, demo_clients, deployment
 from slackwater.cli.demo_screen import DemoState, Screen
 from slackwater.cli.output import AsJson, console, need_node, need_spark, plain, print_json
 from slackwater.core.errors import SlackwaterError
@@ -131,7 +131,7 @@ class _Run:
 
         source = self._source()
         held = portfolios(_first_prices(source), CLIENTS, HOLDINGS, self.within, self.seed)
-        served = desks(self.spark)
+        served = demo_clients(self.spark)
         (self.path / _DEPLOYMENT).write_text(deployment(served, held, spark=self.spark))
         async with AsyncExitStack() as stack:
             screen.say("starting the server" + (", Spark" if self.spark else "") + " and two aggregators")
@@ -301,10 +301,10 @@ async def _subscribed(
     from slackwater.client import connect
 
     clients, subscriptions = [], []
-    for desk, portfolio in zip(served, portfolios, strict=True):
-        client = await stack.enter_async_context(connect(urls[desk.process], wait=_PATIENCE))
+    for seat, portfolio in zip(served, portfolios, strict=True):
+        client = await stack.enter_async_context(connect(urls[seat.process], wait=_PATIENCE))
         clients.append(client)
-        subscriptions.append(client.subscribe(desk.sql(portfolio)))
+        subscriptions.append(client.subscribe(seat.sql(portfolio)))
     for subscription in subscriptions:
         await subscription.wait_until(lambda shown: shown.certain and shown.value is not None, _PATIENCE)
     return clients, subscriptions
@@ -334,27 +334,27 @@ class _DemoView:
 
     def look(self, audience: "Audience") -> None:
         """Compare each client's shown value with the truth at its position."""
-        for client, (desk, subscription) in enumerate(zip(self.served, self.subscriptions, strict=True)):
+        for client, (seat, subscription) in enumerate(zip(self.served, self.subscriptions, strict=True)):
             shown = subscription.shown
-            as_of = shown.as_of if desk.process == "server" else self.written[desk.process].position(shown.as_of)
+            as_of = shown.as_of if seat.process == "server" else self.written[seat.process].position(shown.as_of)
             audience.shown(client, shown.value, as_of, certain=shown.certain)
         audience.judge()
 
     async def count(self, shown: DemoState) -> None:
         """Messages sent to each of them so far, and to the aggregators."""
         said: dict[str, dict[str | None, int]] = {}
-        for desk, client in zip(self.served, self.clients, strict=True):
-            if desk.process not in said:
+        for seat, client in zip(self.served, self.clients, strict=True):
+            if seat.process not in said:
                 standing = await client.subscriptions()
-                said[desk.process] = {one.name: one.notifications for one in standing}
-                if desk.process == "server":
+                said[seat.process] = {one.name: one.notifications for one in standing}
+                if seat.process == "server":
                     shown.to_aggregators = sum(one.notifications for one in standing if one.name is None)
-        shown.messages = [said[desk.process].get(desk.name, 0) for desk in self.served]
+        shown.messages = [said[seat.process].get(seat.name, 0) for seat in self.served]
 
     async def reached(self, position: int) -> None:
         """Wait until what the server's own clients are shown is as of a position."""
-        for desk, subscription in zip(self.served, self.subscriptions, strict=True):
-            if desk.process == "server":
+        for seat, subscription in zip(self.served, self.subscriptions, strict=True):
+            if seat.process == "server":
                 await subscription.reached(position, _PATIENCE)
 
 

@@ -25,7 +25,7 @@ class DemoClient:
         return portfolio.sql.replace("SUBSCRIBE SELECT", f"SUBSCRIBE {self.name} AS SELECT", 1)
 
 
-def desks(spark: bool) -> list[DemoClient]:
+def demo_clients(spark: bool) -> list[DemoClient]:
     """Three clients of the node, three of Spark where there is one, two of each aggregator."""
     made = [DemoClient(f"desk{n}", "server", "node") for n in range(1, 4)]
     made += [DemoClient(f"desk{n}", "server", "Spark" if spark else "node") for n in range(4, 7)]
@@ -37,10 +37,10 @@ def deployment(served: list[DemoClient], portfolios: "list[Portfolio]", *, spark
     """The file for `slackwater up`."""
     lines = ["[server]", "port = 0", ""]
     if spark:
-        rules = ", ".join(f'{desk.name} = "node"' for desk in served if desk.kept_by == "node")
+        rules = ", ".join(f'{seat.name} = "node"' for seat in served if seat.kept_by == "node")
         lines += ["[pipeline]", "", "[spark]", f"queries = {{{rules}}}", ""]
     for name in AGGREGATORS:
-        own = [held for desk, held in zip(served, portfolios, strict=True) if desk.process == name]
+        own = [held for seat, held in zip(served, portfolios, strict=True) if seat.process == name]
         lines += [f"[aggregators.{name}]", "port = 0", f"[[aggregators.{name}.upstreams]]"]
         lines += ['name = "server"', 'nodes = ["server"]']
         for symbol, within in sorted(bounds(own).items()):

@@ -102,14 +102,14 @@ class DemoState:
             "share_of_looks_certain": sum(seen.certain for seen in self.audience.seen) / max(looks, 1),
             "clients": [
                 {
-                    "kept_by": desk.kept_by,
+                    "kept_by": seat.kept_by,
                     "within": portfolio.within,
                     "value": seen.value,
                     "truth": seen.truth,
                     "messages": messages,
                     "worst_error_over_bound": seen.worst,
                 }
-                for desk, portfolio, seen, messages in zip(
+                for seat, portfolio, seen, messages in zip(
                     self.served, self.portfolios, self.audience.seen, self.messages, strict=True
                 )
             ],
@@ -190,13 +190,13 @@ def _drawn(shown: DemoState) -> Group:
     titles = ("client", "kept by", "worth", "within ±", "truth", "error ÷ bound", "messages")
     clients = table("", *titles, numbers=(2, 3, 4, 5, 6))
     rows = zip(shown.served, shown.portfolios, shown.audience.seen, shown.messages, strict=True)
-    for desk, portfolio, seen, messages in rows:
+    for seat, portfolio, seen, messages in rows:
         if seen.value is None or seen.truth is None:
             continue
         share = abs(seen.value - seen.truth) / portfolio.within
         clients.add_row(
-            desk.name,
-            desk.kept_by,
+            seat.name,
+            seat.kept_by,
             f"{seen.value:,.0f}",
             f"{portfolio.within:,.0f}",
             f"{seen.truth:,.0f}",

@@ -25,7 +25,7 @@ SourceOption = Annotated[str | None, typer.Option("--source", help="The source's
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class FileOptions:
     """The user's options for the file."""
 
     table: str | None
@@ -48,7 +48,7 @@ class Told:
         return declared
 
 
-def how_to_read(file: Path, told: Told, tables: tuple[TableSchema, ...]) -> "Reading":
+def how_to_read(file: Path, told: FileOptions, tables: tuple[TableSchema, ...]) -> "Reading":
     """Build the reader: by the options, by the log's table of that name, and else by the look of the columns."""
     from slackwater.sources import AUTO, Shape, infer, read_as
 
@@ -82,7 +82,7 @@ def how_to_read(file: Path, told: Told, tables: tuple[TableSchema, ...]) -> "Rea
     return replace(reading, schema=table)
 
 
-def _check_agreement(table: TableSchema, told: Told, key: tuple[str, ...], types: dict[str, DataType]) -> None:
+def _check_agreement(table: TableSchema, told: FileOptions, key: tuple[str, ...], types: dict[str, DataType]) -> None:
     """Refuse options that contradict the existing table."""
     if told.key is not None and key != table.key:
         raise SourceError(f"table {table.name} is there with the key {', '.join(table.key)}, not {', '.join(key)}")

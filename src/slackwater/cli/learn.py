@@ -10,11 +10,11 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from slackwater.cli.file_options import (
+    FileOptions,
     KeyOption,
     ShapeOption,
     TableOption,
     TimeOption,
-    Told,
     TypesOption,
     ZoneOption,
     how_to_read,
@@ -78,7 +78,7 @@ def learn(
     now = WallClock().now()
     began = time.monotonic()
     out.mkdir(parents=True, exist_ok=True)
-    told = Told(table_name, key, time_column, shape, timezone, None, types or [])
+    told = FileOptions(table_name, key, time_column, shape, timezone, None, types or [])
     course, run = _prepared(traces, told, now, columns, _Given(gap, grid, half_life, pairs is not False), out)
     session = build_session(master)
     ready = time.monotonic()
@@ -122,7 +122,7 @@ def learn(
 
 
 def _prepared(
-    traces: list[Path], told: Told, now: Instant, columns: str | None, rules: _Given, out: Path
+    traces: list[Path], told: FileOptions, now: Instant, columns: str | None, rules: _Given, out: Path
 ) -> "tuple[Course, Callable[[Course, SparkSession, Callable[[Lesson], None]], LearntStatistics]]":
     """The learning task: every mistake is found before Spark is started."""
     from slackwater.pipeline.jobs.learn import (

@@ -9,11 +9,11 @@ import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from slackwater.cli.file_options import (
+    FileOptions,
     KeyOption,
     ShapeOption,
     TableOption,
     TimeOption,
-    Told,
     TypesOption,
     ZoneOption,
     how_to_read,
@@ -41,7 +41,7 @@ def load(
     from slackwater.pipeline.session import build_session
     from slackwater.pipeline.tables.snapshot import snapshot
 
-    told = Told(table_name, key, time_column, shape, timezone, None, types or [])
+    told = FileOptions(table_name, key, time_column, shape, timezone, None, types or [])
     tables = snapshot(out).tables if out.is_dir() and any(out.iterdir()) else ()
     readings = [how_to_read(file, told, tables) for file in files]
     session = build_session(master)

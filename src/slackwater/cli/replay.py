@@ -10,12 +10,12 @@ import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from slackwater.cli.file_options import (
+    FileOptions,
     KeyOption,
     ShapeOption,
     SourceOption,
     TableOption,
     TimeOption,
-    Told,
     TypesOption,
     ZoneOption,
     how_to_read,
@@ -58,7 +58,8 @@ def replay(
     from slackwater.intake import MEMORY_FILE, Intake
     from slackwater.log import LocalLog
 
-    reading = how_to_read(file, Told(table_name, key, time_column, shape, timezone, source, types or []), _tables(log))
+    options = FileOptions(table_name, key, time_column, shape, timezone, source, types or [])
+    reading = how_to_read(file, options, _tables(log))
     if dry_run:
         _describe(reading, as_json)
         return

@@ -210,12 +210,12 @@ def run_feed(file: Annotated[Path, typer.Argument()], name: Annotated[str, typer
 
 
 def _source(part: "FeedPart", base: Path) -> "Source":
-    from slackwater.cli.file_options import Told, how_to_read
+    from slackwater.cli.file_options import FileOptions, how_to_read
     from slackwater.sources import FileSource, generator
 
     if part.generator is None:
         assert part.file is not None
-        reading = how_to_read(base / part.file, Told(part.table, None, None, None, part.timezone, None, []), ())
+        reading = how_to_read(base / part.file, FileOptions(part.table, None, None, None, part.timezone, None, []), ())
         return FileSource(reading, batch_rows=_FEED_ROWS)
     # Event time starts now, so every start is a source of its own and nothing repeats the one before.
     told: dict[str, Any] = {"start": WallClock().now()} | part.parameters

@@ -72,7 +72,7 @@ class Client:
         self._numbers: dict[str, int] = {}
         self._numbering = asyncio.Lock()
         self._cache = cache
-        self._desk: CacheService | None = None
+        self._service: CacheService | None = None
 
     async def __aenter__(self) -> Self:
         if self._rest is not None:
@@ -82,7 +82,7 @@ class Client:
         if self._cache is None:
             self._lane(None)
         else:
-            self._desk = self._with_cache(self._cache)
+            self._service = self._with_cache(self._cache)
         if self._transport is None:
             try:
                 decoded(await self._rest.request("GET", "/v1/ready", patience=self._wait), ReadyBody)
@@ -140,8 +140,8 @@ class Client:
 
     def _saw(self, position: int) -> None:
         """Something as of this position of the node's log was delivered: the cache answers as of no earlier one."""
-        if self._desk is not None:
-            self._desk.saw(position)
+        if self._service is not None:
+            self._service.saw(position)
 
     def _with_cache(self, cache: Cache) -> "CacheService":
         """The session of the node's lane, with a cache; it is the first to be asked for everything."""
@@ -164,16 +164,16 @@ class Client:
         async def tables() -> TablesBody:
             return decoded(await self._requests.request("GET", "/v1/tables"), TablesBody)
 
-        desk = CacheService(cache, session, tables, self._patience, microseconds)
-        session.replied = desk.replied
-        return desk
+        service = CacheService(cache, session, tables, self._patience, microseconds)
+        session.replied = service.replied
+        return service
 
     @property
     def cache(self) -> "CacheService":
         """The cache: `.map(table)`, `.counts`."""
-        if self._desk is None:
+        if self._service is None:
             raise SlackwaterError("there is no cache: slackwater.connect(url, cache=slackwater.Cache())")
-        return self._desk
+        return self._service
 
     def _carrier(self) -> Dialler:
         return self._transport or self._bus or WebSocketTransport(self._token)
@@ -206,19 +206,19 @@ class Client:
 
     async def query(self, sql: str, *, after: int | None = None) -> Answer:
         """Ask once: SELECT, SHOW or EXPLAIN. `after`: not before the server has come to this position."""
-        if self._desk is not None:
-            found = await self._desk.query(sql, after or 0)
+        if self._service is not None:
+            found = await self._service.query(sql, after or 0)
             if found is not None:
                 return found
-            after = max(after or 0, self._desk.state.seen)
+            after = max(after or 0, self._service.state.seen)
         body = {"sql": sql} if after is None else {"sql": sql, "after": after}
         answer = (await self._requests.ask("/v1/query", body, AnswerBody)).answer()
-        return answer if self._desk is None else await self._desk.completed(sql, answer)
+        return answer if self._service is None else await self._service.completed(sql, answer)
 
     async def explain(self, sql: str) -> Explanation:
         """Explain a statement, without executing it."""
         found = await self._requests.ask("/v1/explain", {"sql": sql}, Explanation)
-        own = None if self._desk is None else await self._desk.explained(sql)
+        own = None if self._service is None else await self._service.explained(sql)
         if own is None:
             return found
         return Explanation(f"{found.text}\n{own.text()}", found.tree | {"cache": own.plain()})

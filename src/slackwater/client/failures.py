@@ -55,17 +55,17 @@ _LONGEST: Final = 2_000
 def of_answer(status: int, body: bytes, address: str) -> SlackwaterError:
     """The error that an answer of a server means."""
     try:
-        said = msgspec.json.decode(body, type=dict[str, Any])
+        fields = msgspec.json.decode(body, type=dict[str, Any])
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        said = {}
-    code, message = said.get("error"), said.get("message")
+        fields = {}
+    code, message = fields.get("error"), fields.get("message")
     if not isinstance(code, str) or not isinstance(message, str) or not message:
         return Misunderstood(
             f"{address} answered with status {status} and not as a Slackwater server does: check the address"
         )
     message = message[:_LONGEST]
     if code in ("sql", "not_supported"):
-        line, column = (said.get(name) for name in ("line", "column"))
+        line, column = (fields.get(name) for name in ("line", "column"))
         kind = SqlError if code == "sql" else NotSupported
         return kind(message, line=line if isinstance(line, int) else 1, column=column if isinstance(column, int) else 1)
     if code in _PLAIN:

@@ -75,7 +75,7 @@ class Rest:
                 unsent = isinstance(failure, _Busy | httpx.ConnectError | httpx.ConnectTimeout)
                 if not unsent and not safe:
                     raise Unreachable(
-                        f"the connection to {address} broke before the answer came ({_told(failure)}): "
+                        f"the connection to {address} broke before the answer came ({_describe(failure)}): "
                         "look whether it was done before doing it again"
                     ) from None
                 failures += 1
@@ -90,7 +90,7 @@ class Rest:
             return failure.error
         tried = ", ".join(str(one) for one in self._addresses)
         return Unreachable(
-            f"{tried} cannot be reached ({_told(failure)}): check the address, and that the server is running "
+            f"{tried} cannot be reached ({_describe(failure)}): check the address, and that the server is running "
             "(slackwater serve FOLDER)"
         )
 
@@ -137,5 +137,5 @@ def decoded(body: bytes, kind: type[T]) -> T:
         raise Misunderstood(f"an answer is not as a Slackwater server writes it: {error}") from None
 
 
-def _told(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     return str(error) or type(error).__name__

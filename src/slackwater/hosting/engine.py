@@ -45,7 +45,7 @@ from slackwater.log import (
 from slackwater.processing.base import Answer, Notifications
 from slackwater.processing.concatenate import merged
 from slackwater.processing.host import Host
-from slackwater.processing.joined import ShardPart, Surveyed
+from slackwater.processing.joined import LineSample, ShardPart
 from slackwater.processing.joined.sample import some_of
 from slackwater.sql.explain_tree import Detail, ExplainTree
 
@@ -195,7 +195,7 @@ class QueryEngine:
                 if self._attends(self.registrations[number]) and not self.host.attends(number):
                     self.host.attend(number, self.held(self.query(number)), self.position)
 
-    def survey(self, shards: int) -> list[Surveyed]:
+    def survey(self, shards: int) -> list[LineSample]:
         """Statistics of the rows and joins of all shards; without sharding, of this engine's joins alone."""
         others = [
             number

@@ -50,10 +50,10 @@ def test_a_folder_beside_the_configuration_is_read(tmp_path: Path) -> None:
     write(tmp_path / "statistics", "IBM", "ORCL")
     [pull] = plan(tmp_path).pulls
     assert pull.learnt is not None
-    assert list(pull.learnt.habits) == ["IBM"]
+    assert list(pull.learnt.priors) == ["IBM"]
     assert pull.learnt.without == ("SAP",)
     assert pull.learnt.until == 1_999 * SECOND
-    assert pull.learnt.habits["IBM"].variance(1.0) == pytest.approx(1.0, rel=0.2)
+    assert pull.learnt.priors["IBM"].variance(1.0) == pytest.approx(1.0, rel=0.2)
     assert plan(tmp_path, PULLS.replace('learnt = "statistics"', "")).pulls[0].learnt is None
 
 
@@ -61,7 +61,7 @@ def test_ticks_of_the_configuration_are_those_of_the_habits(tmp_path: Path) -> N
     write(tmp_path / "statistics", "IBM", "SAP")
     [pull] = plan(tmp_path, PULLS + "tick = 0.5\n").pulls
     assert pull.learnt is not None
-    assert pull.learnt.habits["IBM"].interval == 2.0
+    assert pull.learnt.priors["IBM"].interval == 2.0
 
 
 @pytest.mark.parametrize("newer", [False, True])
@@ -126,4 +126,4 @@ def test_other_keys(tmp_path: Path) -> None:
 
 def test_keys_with_a_stroke_in_the_name_of_the_table(tmp_path: Path) -> None:
     write(tmp_path / "s", "IBM", table="a/b", name="a_b.price.parquet")
-    assert list(read_learnt(tmp_path / "s", "a/b", "price", ["IBM"], SECOND).habits) == ["IBM"]
+    assert list(read_learnt(tmp_path / "s", "a/b", "price", ["IBM"], SECOND).priors) == ["IBM"]

@@ -400,12 +400,12 @@ async def test_what_another_session_of_the_same_log_delivered_counts_as_seen() -
     async with Client("http://127.0.0.1:1", transport=Nobody(), cache=Cache()) as client:
         lane = client._lane("spark")
         lane.state.as_of = 40
-        lane.tell(ClockTick())
+        lane.dispatch(ClockTick())
         assert client.cache.state.seen == 40
         client._network = Network(client._addresses, (Nobody(), Nobody()), client._requests, client._elsewhere)
         client._network.saw = client._saw
         for nodes, position in (((), 50), (("http://127.0.0.1:2",), 60)):
             part = client._network.session(nodes)
             part.state.as_of = position
-            part.tell(ClockTick())
+            part.dispatch(ClockTick())
         assert client.cache.state.seen == 50, "an aggregator has positions of its own"

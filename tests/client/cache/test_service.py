@@ -50,7 +50,7 @@ class Line:
     def subscribe(self, sql: str) -> Any:
         return SimpleNamespace(_last=None, sql=sql)
 
-    def tell(self, event: Event) -> None:
+    def dispatch(self, event: Event) -> None:
         self.told.append(event)
 
     @property
@@ -72,13 +72,13 @@ class Tables:
         return TableDescription("cars", self.columns, ["id"])
 
 
-def desk(line: Line, tables: Tables) -> CacheService:
+def service(line: Line, tables: Tables) -> CacheService:
     return CacheService(Cache(name="here"), line, tables, 5.0, lambda: 0)  # type: ignore[arg-type]  # as much as it needs
 
 
 async def test_rows_are_not_read_by_what_was_known_of_a_table_when_they_were_asked_for() -> None:
     line, tables = Line(), Tables()
-    one = desk(line, tables)
+    one = service(line, tables)
     answers = [asyncio.create_task(one.query("SELECT * FROM cars WHERE id < 5", 0))]
     await asyncio.sleep(0)
     await asyncio.sleep(0)
@@ -101,14 +101,14 @@ async def test_a_question_that_is_too_long_to_be_said_is_left_to_the_server() ->
     lists = [f"{name} IN ({', '.join(repr(f'{name}{nth}') for nth in range(70))})" for name in "abcdefghi"]
     texts = [f"{name} = '{name * 500}'" for name in "abcdefghi"]
     for parts in (lists, texts):
-        assert await desk(line, tables).query(f"SELECT id FROM cars WHERE {' OR '.join(parts)}", 0) is None
+        assert await service(line, tables).query(f"SELECT id FROM cars WHERE {' OR '.join(parts)}", 0) is None
     assert line.asked == []
     assert line.state.counts["left to the server"] == 2
 
 
 async def test_columns_of_caches_that_have_ended_are_let_go() -> None:
     line, tables = Line(), Tables()
-    one = desk(line, tables)
+    one = service(line, tables)
     for ref in range(1, 5):
         line.state.handle(Wanted(ref, "CACHE here OF cars LIMIT 5"), 0)
         one._copy("cars")

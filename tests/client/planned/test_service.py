@@ -11,7 +11,7 @@ import pytest
 
 from slackwater.client.address import addresses
 from slackwater.client.failures import Refused
-from slackwater.client.live.connection import Told
+from slackwater.client.live.connection import ProgramEvent
 from slackwater.client.live.events import AnswerChanged, Certainty, Event, Lost, Shown
 from slackwater.client.live.subscription import Subscription
 from slackwater.client.planned import service as planned
@@ -55,14 +55,14 @@ class FakeSession:
     async def close(self) -> None:
         self.closed = True
 
-    def tell(self, event: Event) -> None:
+    def dispatch(self, event: Event) -> None:
         self.events.append(event)
         # A session that is lost says so of all that it has.
         self.heard([Certainty(ref, False, "it is lost") for ref in self.asked])
 
     def say(self, ref: int, shown: Shown) -> None:
         self.known[ref] = shown
-        told: list[Told] = [AnswerChanged(ref, shown.as_of or 0, shown.value)]
+        told: list[ProgramEvent] = [AnswerChanged(ref, shown.as_of or 0, shown.value)]
         self.heard(told)
 
     def put(self, ref: int, value: float, as_of: int) -> None:

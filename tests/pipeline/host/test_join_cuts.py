@@ -5,12 +5,12 @@ import pytest
 
 from slackwater.core import Column, DataType, Instant, Interval, Join, Origin, Position, TableSchema, Update
 from slackwater.core.arrow import to_batch
-from slackwater.pipeline.host.join_cuts import BY_QUERY, Spreading, recut
+from slackwater.pipeline.host.join_cuts import BY_QUERY, CutRule, recut
 from slackwater.processing.host import Host
-from slackwater.processing.joined import LineCuts, ShardPart, Surveyed
+from slackwater.processing.joined import LineCuts, LineSample, ShardPart
 from tests.support.joins import families, joins
 
-RULE, SHARDS = Spreading(least_rows=100), 4
+RULE, SHARDS = CutRule(least_rows=100), 4
 COLUMNS = (
     Column("id", DataType.BIGINT, nullable=False),
     Column("pos", DataType.DOUBLE),
@@ -51,10 +51,10 @@ class World:
         query = Join("unit", "target", "product", "product", ("unit.id",))
         self.host.register(int(number), query, number)
 
-    def survey(self) -> list[Surveyed]:
+    def survey(self) -> list[LineSample]:
         return self.host.survey(SHARDS)
 
-    def cut(self, rule: Spreading = RULE) -> tuple[LineCuts, ...]:
+    def cut(self, rule: CutRule = RULE) -> tuple[LineCuts, ...]:
         """Survey, cut, and go on like that."""
         before = joins(self.host)._part
         lines = recut(() if before is None else before.lines, self.survey(), SHARDS, rule)
@@ -99,9 +99,9 @@ def test_a_few_wide_bands_do_not_spoil_it_for_the_others(world: World) -> None:
 
 def test_few_rows_are_not_worth_it(world: World) -> None:
     world.join(-3.0, 5.0)
-    assert world.cut(Spreading(least_rows=2001)) == ()
+    assert world.cut(CutRule(least_rows=2001)) == ()
     assert world.cut(BY_QUERY) == ()
-    assert len(world.cut(Spreading(least_rows=2000))) == 1
+    assert len(world.cut(CutRule(least_rows=2000))) == 1
 
 
 def test_what_is_cut_well_stays_as_it_is(world: World) -> None:
@@ -126,7 +126,7 @@ def test_data_that_shift_are_cut_again(world: World) -> None:
 
 def test_what_cannot_be_cut_evenly_is_not_cut_again_and_again(world: World) -> None:
     """Of two frequent values each is shared by two shards, and the shard between them has a half of both."""
-    rule = Spreading(least_rows=100, skew=1.3)
+    rule = CutRule(least_rows=100, skew=1.3)
 
     def shift() -> None:
         rest = world.random.uniform(300, 1000, 520)

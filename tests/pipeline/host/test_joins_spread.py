@@ -17,7 +17,7 @@ from slackwater.kinds.join.schema import called
 from slackwater.kinds.registry import answer_table, plain_query
 from slackwater.log import LocalLog, Registered
 from slackwater.pipeline.host.executor_affinity import OnExecutors
-from slackwater.pipeline.host.join_cuts import Spreading
+from slackwater.pipeline.host.join_cuts import CutRule
 from slackwater.pipeline.host.spark_host import SparkHost
 from slackwater.processing.base import Rows
 from slackwater.processing.columns import python_rows
@@ -25,7 +25,7 @@ from slackwater.processing.joined import STAYS, StandingJoins, lowered
 from tests.support.join_histories import NUMBERS, SHOWN, WHOLE, JoinHistory
 from tests.support.spark_workers import Workers, run
 
-EAGER = Spreading(every=2, least_rows=2, most_reach=1.0, skew=1.2)
+EAGER = CutRule(every=2, least_rows=2, most_reach=1.0, skew=1.2)
 """Everything that can be cut is, and again as soon as it is uneven."""
 
 
@@ -121,7 +121,7 @@ class Looking:
         self._epochs: set[tuple[str, int]] = set()
 
     def __call__(self, host: SparkHost, engine: QueryEngine) -> None:
-        replica = host._said.replica
+        replica = host._publications.replica
         for number, query in replica.queries.items():
             if isinstance(query, Join):
                 rows = replica.answer(number).rows
@@ -234,7 +234,7 @@ def test_joins_are_spread_whichever_shard_keeps_them(before: int, tmp_path: Path
             for _ in range(8):
                 assert host.batch()
                 log.append([history._updates(25)])
-            [number] = host._said.replica.queries
+            [number] = host._publications.replica.queries
             assert host.sharding.shard_of(number) == before
             assert host.sharding.lines
 
@@ -245,7 +245,7 @@ def test_shapes_that_are_too_many_are_kept_by_nobody(tmp_path: Path, monkeypatch
     seen: list[int] = []
 
     def look(host: SparkHost, engine: QueryEngine) -> None:
-        kept = host._said.replica.queries
+        kept = host._publications.replica.queries
         assert kept.keys() == engine.registrations.keys()
         seen.append(len({lowered(query)[0] for query in kept.values() if isinstance(query, Join)}))
 

@@ -7,7 +7,7 @@ from experiments.pulling.simulation import drive
 from slackwater.core.bound import Bound
 from slackwater.planning.pulling import PullQuery, Uncertainty, run_uncertainty
 from slackwater.planning.pulling.common_factor import CommonFactor, Known, likeness
-from slackwater.planning.pulling.heavy_tails import Tails
+from slackwater.planning.pulling.heavy_tails import HeavyTails
 from slackwater.planning.pulling.risk import risk
 from slackwater.planning.pulling.simulation import Floats
 
@@ -26,7 +26,7 @@ def test_loadings_are_found_by_pulls(related: float) -> None:
     queries = [PullQuery.total(range(6), [1.0] * 6, Bound(8.0, 0.95))]
     scheduler.register("all", queries[0])
     drive(scheduler, queries, walks(related, 3))
-    products = np.outer(scheduler.kinship.loading, scheduler.kinship.loading)[np.triu_indices(6, 1)]
+    products = np.outer(scheduler.common_factor.loading, scheduler.common_factor.loading)[np.triu_indices(6, 1)]
     assert abs(float(products.mean()) - related) < 0.15
 
 
@@ -66,23 +66,23 @@ def test_the_variance_of_a_sum_counts_each_pair_once() -> None:
 
 
 def test_surprises_that_do_not_overlap_teach_nothing() -> None:
-    kinship = CommonFactor(2)
-    before = list(kinship.loading)
-    kinship.learn(0, 0, 10, 3.0)
-    kinship.learn(1, 10, 20, 3.0)
-    assert kinship.loading == before
-    kinship.learn(0, 10, 20, 3.0)
-    assert min(kinship.loading) > before[0]
+    common_factor = CommonFactor(2)
+    before = list(common_factor.loading)
+    common_factor.learn(0, 0, 10, 3.0)
+    common_factor.learn(1, 10, 20, 3.0)
+    assert common_factor.loading == before
+    common_factor.learn(0, 10, 20, 3.0)
+    assert min(common_factor.loading) > before[0]
 
 
 def test_the_share_of_wild_surprises_is_found() -> None:
     random = np.random.default_rng(9)
     wild = random.random(6000) < 0.1
     surprises = random.normal(size=6000) * np.where(wild, 3.0, 1.0) / np.sqrt(1 + 8 * 0.1)
-    tails = Tails()
+    heavy_tails = HeavyTails()
     for surprise in surprises:
-        tails.learn(float(surprise))
-    assert 0.05 < tails.wild < 0.18
+        heavy_tails.learn(float(surprise))
+    assert 0.05 < heavy_tails.wild < 0.18
     beyond = float(np.mean(np.abs(surprises) > 3.0))
-    assert risk(0.0, 1.0, 3.0, tails.wild) == pytest.approx(beyond, rel=0.4)
+    assert risk(0.0, 1.0, 3.0, heavy_tails.wild) == pytest.approx(beyond, rel=0.4)
     assert risk(0.0, 1.0, 3.0) < 0.5 * beyond

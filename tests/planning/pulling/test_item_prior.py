@@ -5,7 +5,7 @@ import numpy.typing as npt
 import pytest
 
 from slackwater.core.errors import PlanningError
-from slackwater.planning.pulling.item_prior import LEAST_CHANGES, Habit, growth, priors_of
+from slackwater.planning.pulling.item_prior import LEAST_CHANGES, ItemPrior, growth, priors_of
 from slackwater.planning.pulling.tuning import STAYING
 from slackwater.statistics import Statistics, Ticks
 
@@ -13,7 +13,7 @@ SECOND = 1_000_000
 COUNT = 4_000
 
 
-def learnt(values: npt.NDArray[np.float64], tick: int = SECOND, name: str = "a") -> Habit | None:
+def learnt(values: npt.NDArray[np.float64], tick: int = SECOND, name: str = "a") -> ItemPrior | None:
     statistics = Statistics("t", "v")
     statistics.update(Ticks.of([name] * len(values), np.arange(len(values)) * SECOND, values))
     return priors_of(statistics, tick).get(name)
@@ -28,20 +28,20 @@ def made(staying: float, slope: float = 0.0, count: int = COUNT) -> npt.NDArray[
     return np.array(values)
 
 
-def best(habit: Habit, sloped: bool = False) -> float:
-    return max((float(one) for one in STAYING), key=lambda one: habit.likelihood(one, sloped))
+def best(prior: ItemPrior, sloped: bool = False) -> float:
+    return max((float(one) for one in STAYING), key=lambda one: prior.likelihood(one, sloped))
 
 
 @pytest.mark.parametrize("staying", [float(one) for one in STAYING])
 def test_the_process_is_found_again(staying: float) -> None:
-    habit = learnt(made(staying))
-    assert habit is not None
-    assert best(habit) == staying
-    assert habit.variance(staying) == pytest.approx(4.0, rel=0.1)
-    assert habit.drift == 0.0
-    assert habit.interval == 1.0
+    prior = learnt(made(staying))
+    assert prior is not None
+    assert best(prior) == staying
+    assert prior.variance(staying) == pytest.approx(4.0, rel=0.1)
+    assert prior.drift == 0.0
+    assert prior.interval == 1.0
     if staying < 1.0:
-        assert habit.level == pytest.approx(50.0, abs=8.0)
+        assert prior.level == pytest.approx(50.0, abs=8.0)
 
 
 @pytest.mark.parametrize("ticks", [0.25, 4.0])

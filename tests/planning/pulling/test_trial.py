@@ -11,7 +11,7 @@ from slackwater.core.bound import Bound
 from slackwater.core.errors import PlanningError
 from slackwater.planning.pulling import PullQuery, run_uncertainty
 from slackwater.planning.pulling.history_sampling import ItemHistory, Motion, Past, past_of
-from slackwater.planning.pulling.trial import first_price, look_ahead, pulls_a_tick, rising
+from slackwater.planning.pulling.trial import first_price, pulls_a_tick, rising, run_trial
 
 QUERY = PullQuery.total((0, 1), (1.0, 2.0), Bound(6.0, 0.97))
 
@@ -23,7 +23,7 @@ def past(seed: int = 0) -> Past:
 
 
 def test_a_wider_bound_and_a_lower_fidelity_need_fewer_pulls() -> None:
-    found = look_ahead(QUERY, past())
+    found = run_trial(QUERY, past())
     assert found.bounds == (1.5, 3.0, 6.0, 12.0, 24.0)
     assert found.fidelities == (0.9, 0.95, 0.97, 0.98, 0.99, 0.995), "the query's own among them"
     assert (found.least, found.most) == (2 / 60, 2.0)
@@ -36,7 +36,7 @@ def test_a_wider_bound_and_a_lower_fidelity_need_fewer_pulls() -> None:
 
 
 def test_what_is_foretold_happens_on_another_stretch_of_the_same_process() -> None:
-    told = look_ahead(QUERY, past()).at(6.0, 0.97)
+    told = run_trial(QUERY, past()).at(6.0, 0.97)
     other = past(seed=9)
     happened = float(run_uncertainty([QUERY], other.trace, other.warm).pulls.sum()) / other.ticks
     assert told == pytest.approx(happened, rel=0.3)

@@ -9,7 +9,7 @@ from slackwater.core.bound import Bound
 from slackwater.core.errors import PlanningError
 from slackwater.planning.pulling import FixedInterval, Outcome, PredictedChange, PullQuery, Uncertainty
 from slackwater.planning.pulling.history_sampling import ItemHistory, Motion, past_of
-from slackwater.planning.pulling.item_prior import Habit, priors_of
+from slackwater.planning.pulling.item_prior import ItemPrior, priors_of
 from slackwater.planning.pulling.trial import first_price
 from slackwater.planning.pulling.tuning import LEARNING_PULLS
 from slackwater.planning.pulling.warm_start import STUBBORN, begin, spacing_of
@@ -25,7 +25,7 @@ def trace(seed: int = 5) -> npt.NDArray[np.float64]:
     return 100.0 + np.cumsum(steps, axis=0)
 
 
-def habits(values: npt.NDArray[np.float64], every: int = SECOND) -> list[Habit | None]:
+def priors(values: npt.NDArray[np.float64], every: int = SECOND) -> list[ItemPrior | None]:
     statistics = Statistics("t", "v")
     names = [f"i{item}" for item in range(ITEMS)]
     for place, name in enumerate(names):
@@ -54,8 +54,8 @@ def run(scheduler: Uncertainty | PredictedChange, asked: PullQuery = QUERY, pric
     ids=["a tight bound is kept much better", "a wide one needs far fewer pulls"],
 )
 def test_the_warm_up_is_better(within: float, pulls: float, outside: float | None) -> None:
-    known, asked = habits(trace()[:BEFORE]), query(within)
-    motions = [Motion.of_habit(one) for one in known if one is not None]
+    known, asked = priors(trace()[:BEFORE]), query(within)
+    motions = [Motion.of_prior(one) for one in known if one is not None]
     memories = [ItemHistory(str(item), (), None, motion) for item, motion in enumerate(motions)]
     price = first_price(asked, past_of(memories, np.random.default_rng(1)))
     informed = Uncertainty(ITEMS)
@@ -68,7 +68,7 @@ def test_the_warm_up_is_better(within: float, pulls: float, outside: float | Non
 
 
 def test_models_begin_with_what_is_known_and_can_still_be_convinced() -> None:
-    known = habits(trace()[:BEFORE])
+    known = priors(trace()[:BEFORE])
     scheduler = Uncertainty(ITEMS)
     begin(scheduler, [known[0], None, known[2], known[3]])
     model = scheduler.models[0]
@@ -78,12 +78,12 @@ def test_models_begin_with_what_is_known_and_can_still_be_convinced() -> None:
     assert scheduler.models[1].learnt == 0
     assert scheduler.models[3].scale[0] == pytest.approx(1.0, rel=0.1)
     coarse = Uncertainty(ITEMS)
-    begin(coarse, habits(trace()[:BEFORE], every=60 * SECOND))
+    begin(coarse, priors(trace()[:BEFORE], every=60 * SECOND))
     assert 0 < coarse.models[0].learnt < LEARNING_PULLS, "how it moves in between has to be seen"
 
 
 def test_the_papers_chain_begins_with_the_transitions_that_were_counted() -> None:
-    known = habits(trace()[:BEFORE])
+    known = priors(trace()[:BEFORE])
     spacings = [spacing_of(one) for one in known if one is not None]
     informed = PredictedChange(spacings)
     begin(informed, known)
@@ -98,7 +98,7 @@ def test_the_papers_chain_begins_with_the_transitions_that_were_counted() -> Non
     assert drive_twice(known, spacings)
 
 
-def drive_twice(known: list[Habit | None], spacings: list[float]) -> bool:
+def drive_twice(known: list[ItemPrior | None], spacings: list[float]) -> bool:
     informed = PredictedChange(spacings)
     begin(informed, known)
     return bool(run(informed).pulls.sum() != run(PredictedChange(spacings)).pulls.sum())
@@ -125,8 +125,8 @@ def test_what_items_have_in_common_is_known_from_the_beginning() -> None:
     found = priors_of(statistics, SECOND)
     scheduler = Uncertainty(ITEMS)
     begin(scheduler, [found[name] for name in names])
-    assert scheduler.kinship.loading == pytest.approx(loadings, abs=0.1)
-    memories = [ItemHistory(name, (), None, Motion.of_habit(found[name])) for name in names]
+    assert scheduler.common_factor.loading == pytest.approx(loadings, abs=0.1)
+    memories = [ItemHistory(name, (), None, Motion.of_prior(found[name])) for name in names]
     drawn = np.diff(past_of(memories, np.random.default_rng(4)).trace, axis=0)
     expected = np.outer(loadings, loadings) + np.diag(1 - loadings**2)
     assert np.corrcoef(drawn.T) == pytest.approx(expected, abs=0.12)

@@ -19,10 +19,10 @@ from slackwater.server.planners import labels as labelling
 from slackwater.server.planners.labels import LabellingRules, LabelPlanner
 from slackwater.server.rest.caches import draw_cache, list_caches
 from slackwater.sessions.query_registry import RegisteredQuery
-from tests.support.cache_bench import Desk, between
+from tests.support.cache_bench import CacheBench, between
 
 
-def planner(desk: Desk, **rules: Any) -> LabelPlanner:
+def planner(desk: CacheBench, **rules: Any) -> LabelPlanner:
     node: Any = SimpleNamespace(engine=desk.engine, sessions=SimpleNamespace(state=desk.state), writable=True)
     return LabelPlanner(node, LabellingRules(**rules))
 
@@ -30,7 +30,7 @@ def planner(desk: Desk, **rules: Any) -> LabelPlanner:
 async def test_a_cache_whose_labels_cannot_be_made_is_left_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    desk, tries = Desk(), 0
+    desk, tries = CacheBench(), 0
     assert desk.state is not None
 
     def broken(*_: object) -> None:
@@ -55,7 +55,7 @@ async def test_a_cache_whose_labels_cannot_be_made_is_left_alone(
 
 
 async def test_labels_that_are_the_best_still_are_looked_at_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    desk, better = Desk(), False
+    desk, better = CacheBench(), False
     assert desk.state is not None
     monkeypatch.setattr(labelling, "worthwhile", lambda *_: better)
     one = planner(desk, every=5)
@@ -78,7 +78,7 @@ async def test_labels_that_are_the_best_still_are_looked_at_less_often(monkeypat
 
 async def test_caches_are_shown_one_at_a_time_and_without_what_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     """There may be thousands of them, and whoever follows the log waits meanwhile."""
-    desk = Desk()
+    desk = CacheBench()
     for number in range(5):
         desk.say(Subscribe(10 + number, f"CACHE another-{number} OF items LIMIT 5"))
     desk.grant()
@@ -112,7 +112,7 @@ async def test_caches_are_shown_one_at_a_time_and_without_what_changed(monkeypat
 
 
 async def test_changes_of_a_table_that_was_dropped_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    desk = Desk()
+    desk = CacheBench()
     monkeypatch.setattr(labelling, "LOOK_SECONDS", 0.001)
     one = planner(desk, every=1_000)
     one._changes["items"], one._remembered["items"] = deque(), 0

@@ -9,7 +9,7 @@ import numpy as np
 from slackwater.aggregator.pull.pull_state import PULLING, Trial
 from slackwater.planning.pulling.base import PullQuery
 from slackwater.planning.pulling.history_sampling import Past, past_of, unknown
-from slackwater.planning.pulling.trial import first_price, look_ahead, pulls_a_tick
+from slackwater.planning.pulling.trial import first_price, pulls_a_tick, run_trial
 from slackwater.sql import Detail, ExplainTree, Grid
 
 NAME = "pulls foretold"
@@ -22,14 +22,14 @@ def refused(why: str) -> ExplainTree:
     return ExplainTree(NAME, (Detail("not yet", why),))
 
 
-def foretold(trial: Trial) -> ExplainTree:
+def explain_forecast(trial: Trial) -> ExplainTree:
     """The figures for the one query of a trial, alone, at its own and neighbouring bounds and fidelities."""
     [query] = trial.queries.values()
     why = _wanting(trial, query)
     if why is not None:
         return refused(why)
     past = _past(trial)
-    found = look_ahead(query, past, costs=trial.costs, longest=trial.longest)
+    found = run_trial(query, past, costs=trial.costs, longest=trial.longest)
     # What the client asked for is the bound of pulling over the part that pulling may use up.
     asked = tuple(float(f"{bound / PULLING:.12g}") for bound in found.bounds)
     chosen = (found.bounds.index(query.bound.within), found.fidelities.index(query.bound.fidelity))

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
-from slackwater.aggregator.pull.forecast import foretold, predicted, priced, refused
+from slackwater.aggregator.pull.forecast import explain_forecast, predicted, priced, refused
 from slackwater.aggregator.pull.pull_state import PulledState, Trial
 from slackwater.core.query import Aggregate
 from slackwater.core.types import Key
@@ -25,7 +25,7 @@ PATIENCE = 1.0
 MOST_WAITING = 16
 
 
-class Foresight:
+class ForecastWorker:
     """Forecasts of the pulls of one table; `now` is the clock of its state."""
 
     def __init__(self, state: PulledState, now: Callable[[], int]) -> None:
@@ -48,7 +48,7 @@ class Foresight:
             return refused("the query reads no item")
         self._waiting += 1
         try:
-            return await self._in_thread(foretold, trial)
+            return await self._in_thread(explain_forecast, trial)
         finally:
             self._waiting -= 1
 

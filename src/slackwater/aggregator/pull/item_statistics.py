@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slackwater.core.errors import SlackwaterError, StatisticsError
-from slackwater.planning.pulling.item_prior import Habit, priors_of
+from slackwater.planning.pulling.item_prior import ItemPrior, priors_of
 from slackwater.statistics.profile import Statistics
 
 
 @dataclass(frozen=True, slots=True)
 class ItemStatistics:
-    """The habits of items by key, up to a moment (microseconds since 1970), and the keys nothing is known of."""
+    """Priors of items by key, up to a moment (microseconds since 1970), and the keys nothing is known of."""
 
-    habits: Mapping[str, Habit]
+    priors: Mapping[str, ItemPrior]
     until: int
     without: tuple[str, ...]
 
@@ -44,12 +44,12 @@ def read_learnt(folder: Path, table: str, column: str, keys: Iterable[str], tick
     if (statistics.table, statistics.column) != (table, column):
         raise SlackwaterError(f"{file} is about {statistics.table}.{statistics.column}, not about {table}.{column}")
     wanted = list(keys)
-    habits = priors_of(statistics, tick, frozenset(wanted))
-    if not habits:
+    priors = priors_of(statistics, tick, frozenset(wanted))
+    if not priors:
         known = ", ".join(sorted(statistics.names)[:3]) or "no item"
         raise SlackwaterError(
             f"{file} tells nothing, or too little, of {', '.join(wanted[:3])}: it is about {known}. Are these the same "
             f"keys?"
         )
     span = statistics.span()
-    return ItemStatistics(habits, 0 if span is None else span[1], tuple(key for key in wanted if key not in habits))
+    return ItemStatistics(priors, 0 if span is None else span[1], tuple(key for key in wanted if key not in priors))

@@ -22,7 +22,7 @@ from slackwater.core.query import Aggregate, AggregateFunction
 from slackwater.core.types import Key
 from slackwater.planning.pulling.base import PullQuery, Scheduler, split_between
 from slackwater.planning.pulling.history_sampling import ItemHistory, Motion
-from slackwater.planning.pulling.item_prior import Habit
+from slackwater.planning.pulling.item_prior import ItemPrior
 from slackwater.planning.pulling.scheduler_state import NEVER
 from slackwater.planning.pulling.uncertainty import Uncertainty
 from slackwater.planning.pulling.warm_start import begin
@@ -114,14 +114,14 @@ class PulledState:
         self._missing: dict[int, _Missing] = {}
         self._values: dict[int, float] = {}
         self._queries: dict[int, tuple[int, ...]] = {}
-        self._habits: dict[int, Motion] = {}
+        self._priors: dict[int, Motion] = {}
         kept = max(32, min(REMEMBERED, MOST_REMEMBERED // len(self.keys)))
         self._history: list[deque[tuple[int, float]]] = [deque(maxlen=kept) for _ in self.keys]
 
-    def begin(self, habits: Mapping[str, Habit]) -> None:
+    def begin(self, priors: Mapping[str, ItemPrior]) -> None:
         """Initialise items from statistics."""
-        known = [habits.get(key) for key in self.keys]
-        self._habits = {item: Motion.of_habit(habit) for item, habit in enumerate(known) if habit is not None}
+        known = [priors.get(key) for key in self.keys]
+        self._priors = {item: Motion.of_prior(prior) for item, prior in enumerate(known) if prior is not None}
         if isinstance(self.scheduler, Uncertainty):
             begin(self.scheduler, known)
 
@@ -165,7 +165,7 @@ class PulledState:
         if not isinstance(self.scheduler, Uncertainty):
             return None
         held = {item for items in self._queries.values() for item in items}
-        told = {item for item in held if item in self._habits or self._memory(item).has_pulls}
+        told = {item for item in held if item in self._priors or self._memory(item).has_pulls}
         standing = {number: self.scheduler.queries[str(number)] for number in self._queries}
         ready = {number: made for number, made in standing.items() if made.linear and told.issuperset(made.items)}
         return self._trial(ready) if ready else None
@@ -191,7 +191,7 @@ class PulledState:
         learnt = None
         if isinstance(self.scheduler, Uncertainty) and self.scheduler.models[item].sums[0] > 0.0:
             learnt = Motion.of_model(self.scheduler.models[item])
-        return ItemHistory(self.keys[item], tuple(self._history[item]), learnt, self._habits.get(item))
+        return ItemHistory(self.keys[item], tuple(self._history[item]), learnt, self._priors.get(item))
 
     def _pull_query(self, query: Aggregate, keys: Iterable[Key]) -> PullQuery | None:
         pulling, _ = split_between(query.bound.within, PULLING)
@@ -298,7 +298,7 @@ class PulledState:
                 if item is None or not known["learnt"] or set(known) != set(self.scheduler.models[item].known()):
                     continue
                 self.scheduler.models[item].recall({**known, "last": NEVER})
-                self.scheduler.kinship.loading[item] = loading
+                self.scheduler.common_factor.loading[item] = loading
         except (ValueError, KeyError, TypeError):
             return False
         return True

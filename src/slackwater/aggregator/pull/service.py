@@ -58,10 +58,10 @@ class Puller:
         scheduler = make(costs, plans[0].part.longest)
         self.state = PulledState(self.schema.name, keys, scheduler, round(plans[0].part.tick * 1_000_000))
         self._until = max((plan.learnt.until for plan in plans if plan.learnt is not None), default=0)
-        self._habits = {key: habit for plan in plans if plan.learnt for key, habit in plan.learnt.habits.items()}
-        if self._habits:
-            self.state.begin(self._habits)
-        self.foresight = ForecastWorker(self.state, self._now)
+        self._priors = {key: prior for plan in plans if plan.learnt for key, prior in plan.learnt.priors.items()}
+        if self._priors:
+            self.state.begin(self._priors)
+        self.forecasts = ForecastWorker(self.state, self._now)
         self.fetchers = {plan.part.name: self._fetcher(here, plan) for plan in plans}
         self.news = asyncio.Event()
         self._sources = {key: plan.part.name for plan in plans for key in plan.part.keys}
@@ -83,7 +83,7 @@ class Puller:
             _report.info("pulls of %s: items are others now, and are learnt anew", self.state.name)
         elif self._until > saved:
             _report.info("pulls of %s: the statistics are newer than what was learnt here before", self.state.name)
-            self.state.begin(self._habits)
+            self.state.begin(self._priors)
 
     def save(self) -> None:
         """Save the learnt state."""
@@ -122,14 +122,14 @@ class Puller:
             try:
                 while True:
                     self.news.clear()
-                    self.foresight.price()
+                    self.forecasts.price()
                     self._begin(clients, self.state.due(self._now()))
                     if self._now() - self._saved > _SAVE_EVERY:
                         self.save()
                     await self._sleep()
             finally:
                 self.save()
-                await self.foresight.stop()
+                await self.forecasts.stop()
                 for task in self._under_way:
                     task.cancel()
                 await asyncio.gather(*self._under_way, return_exceptions=True)
@@ -172,7 +172,7 @@ class Puller:
             return None
         rate = state.rate(number, self._now())
         pulls = state.pulls.by_query.get(number, 0)
-        return Pulling(pulls, rate, self.foresight.predicted(number), state.delivered(number))
+        return Pulling(pulls, rate, self.forecasts.predicted(number), state.delivered(number))
 
     def doubt(self, key: str) -> str | None:
         """Why an item cannot be relied on, or, without one, why any of them cannot."""

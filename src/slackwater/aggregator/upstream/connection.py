@@ -17,7 +17,7 @@ from slackwater.aggregator.configuration import UpstreamPlan
 from slackwater.aggregator.upstream.state import UpstreamState, Write, WrittenRow
 from slackwater.aggregator.upstream.tables import mirrored
 from slackwater.client.address import Address, address
-from slackwater.client.live.connection import LiveSession, Told, microseconds
+from slackwater.client.live.connection import LiveSession, ProgramEvent, microseconds
 from slackwater.client.live.subscription import Subscription
 from slackwater.client.rest import Rest
 from slackwater.core.arrival import Arrival
@@ -210,9 +210,9 @@ class UpstreamLink:
         self._subscriptions[ref] = subscription
         self.state.wanted(ref, item)
 
-    def _heard(self, told: Sequence[Told]) -> None:
+    def _heard(self, events: Sequence[ProgramEvent]) -> None:
         if self._session is not None:
-            self.state.heard(self._session.state, told)
+            self.state.heard(self._session.state, events)
             self._here.review()
             self._news.set()
 

@@ -84,10 +84,10 @@ class UpstreamState:
         self._doubts: dict[int, str] = {}
         self._loose: dict[int, str] = {}
         """Items that the upstream keeps less closely than was asked for."""
-        self._said: dict[RowKey, dict[str, float | None]] = {}
+        self._latest: dict[RowKey, dict[str, float | None]] = {}
         for item in items:
-            self._said.setdefault((item.table, item.key), {})[item.column] = None
-        self._changed: dict[RowKey, None] = dict.fromkeys(self._said)
+            self._latest.setdefault((item.table, item.key), {})[item.column] = None
+        self._changed: dict[RowKey, None] = dict.fromkeys(self._latest)
         self._stale = dict.fromkeys(stale)
         self._session = ""
         self._settled = False
@@ -146,17 +146,17 @@ class UpstreamState:
         return items
 
     def heard(
-        self, client: ClientState, told: Sequence[AnswerChanged | Described | SubscriptionEnded | Certainty]
+        self, client: ClientState, events: Sequence[AnswerChanged | Described | SubscriptionEnded | Certainty]
     ) -> None:
         """Take an event's notifications about the items; `client` is their state after it."""
         before = self.stands
-        for one in told:
+        for one in events:
             if one.ref not in self._refs:
                 continue
             match one:
                 case AnswerChanged(ref, _, value):
                     item = self._refs[ref]
-                    self._said[item.table, item.key][item.column] = value
+                    self._latest[item.table, item.key][item.column] = value
                     self._changed[item.table, item.key] = None
                 case Described(ref, within=within, fidelity=fidelity):
                     self._described(ref, within, fidelity)
@@ -192,7 +192,7 @@ class UpstreamState:
         if not (self._changed or self._stale):
             self._owing = False
             return None
-        rows = [WrittenRow(table, key, dict(self._said[table, key])) for table, key in self._changed]
+        rows = [WrittenRow(table, key, dict(self._latest[table, key])) for table, key in self._changed]
         rows += [WrittenRow(table, key, {}) for table, key in self._stale]
         first = max(self._sequence + 1, self.position * ROOM)
         write = Write(self.position, first, max(self._time + 1, time), tuple(rows), self._trust)

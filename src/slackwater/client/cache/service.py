@@ -180,7 +180,7 @@ class CacheService:
         future: asyncio.Future[tuple[int, pa.Table] | None] = asyncio.get_running_loop().create_future()
         self._waiting[ref], self._asked[ref] = future, Questioned(ref, table, region, after)
         try:
-            self._session.tell(self._asked[ref])
+            self._session.dispatch(self._asked[ref])
             async with asyncio.timeout(self._patience):
                 return await future
         except TimeoutError:
@@ -192,7 +192,7 @@ class CacheService:
             self._waiting.pop(ref, None)
             self._asked.pop(ref, None)
             if not future.done() or future.cancelled():
-                self._session.tell(Withdrawn(ref))
+                self._session.dispatch(Withdrawn(ref))
 
     def replied(self, instruction: Answered | Unanswerable) -> None:
         """A question was answered; the cache is of the same position at this moment, and not later."""

@@ -60,7 +60,7 @@ class _Open:
     question: Questioned
     whole: bool = False
     """Whether all rows are to be asked for, also those that are pushed."""
-    said: int | None = None
+    sent_at: int | None = None
     """When it was last asked in this session."""
 
 
@@ -142,7 +142,7 @@ class CacheState(ClientState):
         """When a `Tick` is due; None where nothing waits for one."""
         due = super().next_tick(now)
         if self.phase is Phase.OPEN and self.open:
-            again = min((one.said or now) + self._patience.retry for one in self.open.values())
+            again = min((one.sent_at or now) + self._patience.retry for one in self.open.values())
             due = again if due is None else min(due, again)
         return due
 
@@ -150,8 +150,8 @@ class CacheState(ClientState):
         question = waiting.question
         own = self.cached(question.table)
         label = None if waiting.whole or own is None or not own.live else own.query
-        self.counts["asked" if waiting.said is None else "asked again"] += 1
-        waiting.said = now
+        self.counts["asked" if waiting.sent_at is None else "asked again"] += 1
+        waiting.sent_at = now
         region = plain_region(question.region)
         out.append(SendMessage(Ask(question.ref, question.table, region, max(question.after, self.seen), label)))
 
@@ -168,7 +168,7 @@ class CacheState(ClientState):
             self._make_room(out)
         super()._repeat(now, out)
         for waiting in self.open.values():
-            if now >= (waiting.said or 0) + self._patience.retry:
+            if now >= (waiting.sent_at or 0) + self._patience.retry:
                 self._ask(waiting, now, out)
 
     def _subscribe(self, held: Held, now: int, out: list[Instruction]) -> None:
@@ -179,10 +179,10 @@ class CacheState(ClientState):
     def _report(self, out: list[Instruction]) -> None:
         if not self.answered:
             return
-        told = self.answered.most_common(MOST_REPORTED)
-        for entry, _ in told:
+        counted = self.answered.most_common(MOST_REPORTED)
+        for entry, _ in counted:
             del self.answered[entry]
-        report = Report(tuple(Counted(table, plain_region(region), times) for (table, region), times in told))
+        report = Report(tuple(Counted(table, plain_region(region), times) for (table, region), times in counted))
         self.counts["reports"] += 1
         self.counts["report bytes"] += len(encode(report, self.encoding))
         out.append(SendMessage(report))

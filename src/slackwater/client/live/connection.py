@@ -68,14 +68,14 @@ def microseconds() -> int:
     return time.monotonic_ns() // 1000
 
 
-Told: TypeAlias = AnswerChanged | Described | SubscriptionEnded | Certainty
+ProgramEvent: TypeAlias = AnswerChanged | Described | SubscriptionEnded | Certainty
 """Instructions that inform the program."""
 
 
 class LiveSession:
     """All subscriptions of one client.
 
-    `heard`, where given, is called with all that an event has told of them, a whole frame at once. `after`: see
+    `heard`, where given, is called with all notifications of an event about them, a whole frame at once. `after`: see
     `ClientState`.
     """
 
@@ -89,7 +89,7 @@ class LiveSession:
         lane: str | None = None,
         elsewhere: Callable[[Subscription, str], None] | None = None,
         after: int = 0,
-        heard: Callable[[Sequence[Told]], None] | None = None,
+        heard: Callable[[Sequence[ProgramEvent]], None] | None = None,
         make_state: Callable[..., ClientState] = ClientState,
         find_channels: Callable[[str], Channels] = open_channels,
     ) -> None:
@@ -177,7 +177,7 @@ class LiveSession:
         if not self._closed and ref in self._state.held:
             self._handle(Unwanted(ref))
 
-    def tell(self, event: Event) -> None:
+    def dispatch(self, event: Event) -> None:
         """Something happened that only the state understands."""
         self._handle(event)
 
@@ -200,7 +200,7 @@ class LiveSession:
     def _handle(self, event: Event) -> None:
         if self._closed:
             return
-        told: list[Told] = []
+        events: list[ProgramEvent] = []
         try:
             for instruction in self._state.handle(event, self._clock()):
                 match instruction:
@@ -213,7 +213,7 @@ class LiveSession:
                         self._channels.do(instruction)
                     case AnswerChanged(ref) | Described(ref) | SubscriptionEnded(ref) | Certainty(ref):
                         self._tell(ref, instruction)
-                        told.append(instruction)
+                        events.append(instruction)
                     case Answered() | Unanswerable():
                         self.replied(instruction)
         except ProtocolError as error:
@@ -224,14 +224,14 @@ class LiveSession:
         if self._state.as_of is not None:
             self.moved(self._state.as_of)
         if self._heard is not None:
-            self._heard(told)
+            self._heard(events)
         for ref in list(self._watched):
             watched = self._subscriptions.get(ref)
             if watched is None or not watched._look():
                 self._watched.discard(ref)
         self._set_timer()
 
-    def _tell(self, ref: int, instruction: Told) -> None:
+    def _tell(self, ref: int, instruction: ProgramEvent) -> None:
         subscription = self._subscriptions.get(ref)
         if subscription is None:
             return

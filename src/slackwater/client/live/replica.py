@@ -40,8 +40,7 @@ class Held:
         self.ended: str | None = None
         self.asked: int | None = None
         """When it was last asked for in this session; None where it need not be asked for."""
-        self.told_certain = False
-        self.told_shared = False
+        self.reported_certain = False
         self._value_before: object = _NOTHING
         self._rows_before: dict[WireRow, WireRow | None] = {}
         self._first = False

@@ -223,7 +223,7 @@ class ClientState:
         self.channels.close(out)
         for held in self.held.values():
             held.lose(self.as_of, self.until)
-            if held.told_certain:
+            if held.reported_certain:
                 self._frozen.add(held.ref)
         self.by_query.clear()
         self.unanswered.clear()
@@ -361,8 +361,8 @@ class ClientState:
         for ref in sorted(self.held if flipped else self.touched | self._frozen):
             held = self.held[ref]
             shown = self.shown(ref, now)
-            if shown.certain is not held.told_certain:
-                held.told_certain = shown.certain
+            if shown.certain is not held.reported_certain:
+                held.reported_certain = shown.certain
                 out.append(Certainty(ref, shown.certain, shown.why))
             if held.live or not shown.certain:
                 self._frozen.discard(ref)

@@ -53,8 +53,8 @@ class Change:
 class Subscription:
     """A standing query. Iterate over it for changes; read it for the current answer."""
 
-    def __init__(self, desk: SubscriptionService, ref: int, sql: str, delivery: str = UNICAST) -> None:
-        self._desk = desk
+    def __init__(self, service: SubscriptionService, ref: int, sql: str) -> None:
+        self._service = service
         self._ref = ref
         self._sql = sql
         self._wanted_delivery = delivery
@@ -86,7 +86,7 @@ class Subscription:
     @property
     def shown(self) -> Shown:
         """Everything that is known now, of one moment."""
-        return self._desk.shown(self._ref) if self._last is None else self._last
+        return self._service.shown(self._ref) if self._last is None else self._last
 
     @property
     def value(self) -> float | None:
@@ -179,7 +179,7 @@ class Subscription:
         """Wait until a condition holds of what is shown; raises TimeoutError, or what ended the subscription."""
         waiter: asyncio.Future[Shown] = asyncio.get_running_loop().create_future()
         self._waiting.append((condition, waiter))
-        self._desk.watch(self._ref)
+        self._service.watch(self._ref)
         self._look()
         try:
             async with asyncio.timeout(timeout):
@@ -191,7 +191,7 @@ class Subscription:
         """Want it no longer; iterations end."""
         if self._last is None:
             self._end(None)
-            self._desk.unsubscribe(self._ref)
+            self._service.unsubscribe(self._ref)
 
     async def __aenter__(self) -> Self:
         return self
@@ -203,9 +203,9 @@ class Subscription:
 
     # For the session alone.
 
-    def _move(self, desk: SubscriptionService, ref: int) -> None:
+    def _move(self, service: SubscriptionService, ref: int) -> None:
         """Move to another lane."""
-        self._desk, self._ref = desk, ref
+        self._service, self._ref = service, ref
 
     def _described(self, described: Described) -> None:
         self._delivery = CHANNEL if described.shared else UNICAST
@@ -226,7 +226,7 @@ class Subscription:
         """End the subscription; the last answer stays, and is certain no longer."""
         if self._last is None:
             self._look()
-            shown = self._desk.shown(self._ref)
+            shown = self._service.shown(self._ref)
             why = "it was closed" if error is None else str(error)
             rows = None if shown.rows is None else dict(shown.rows)
             self._last = replace(shown, rows=rows, certain=False, why=why)

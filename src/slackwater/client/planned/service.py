@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from slackwater.client.address import Address, addresses
-from slackwater.client.live.connection import Dialler, LiveSession, Told, microseconds
+from slackwater.client.live.connection import Dialler, LiveSession, ProgramEvent, microseconds
 from slackwater.client.live.events import AnswerChanged, Lost, Shown
 from slackwater.client.live.subscription import Subscription
 from slackwater.client.planned.partial_sum import PartialSum, Step, SubscribePart, SumPart, UnsubscribePart, part_of
@@ -104,13 +104,13 @@ class Network:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _heard(self, nodes: tuple[str, ...] | None, told: Sequence[Told]) -> None:
+    def _heard(self, nodes: tuple[str, ...] | None, events: Sequence[ProgramEvent]) -> None:
         """Handle an event of a session: update the sums it concerns, and release their waiting callers."""
-        concerned = {self.owners.get((nodes, one.ref)) for one in told} | self.watched
+        concerned = {self.owners.get((nodes, one.ref)) for one in events} | self.watched
         for number in concerned:
             one = None if number is None else self._sums.get(number)
             if one is not None:
-                one.look(nodes, told)
+                one.look(nodes, events)
 
     def _redirected(self, plan: Subscription, host: str) -> None:
         """The node does not plan a query any more, and keeps it otherwise."""
@@ -128,7 +128,7 @@ class Network:
     def unreadable(self, why: str) -> None:
         """Reject an impossible plan: the request goes to the node again, or to another one."""
         if self._plans is not None:
-            self._plans.tell(Lost(why))
+            self._plans.dispatch(Lost(why))
 
     def end(self, number: int) -> None:
         """A sum is not wanted any more."""
@@ -171,7 +171,7 @@ class PlannedSum:
         self._network = network
         self._number = number
         self._parts: dict[int, tuple[SumPart, Subscription]] = {}
-        self._told: float | None = None
+        self._last_shown: float | None = None
         self._first = True
         self._looking = False
         self._fresh: set[int] = set()
@@ -210,7 +210,7 @@ class PlannedSum:
 
     # What happens.
 
-    def look(self, nodes: tuple[str, ...] | None = None, told: Sequence[Told] = ()) -> None:
+    def look(self, nodes: tuple[str, ...] | None = None, events: Sequence[ProgramEvent] = ()) -> None:
         """Handle an event of the session with these nodes."""
         subscription = self.subscription()
         if self._looking or subscription is None:
@@ -218,11 +218,11 @@ class PlannedSum:
         # A request for a part may produce an event at once.
         self._looking = True
         try:
-            moved = self._count(nodes, told)
+            moved = self._count(nodes, events)
             self._follow_plan()
             self._do(self.adding.look(self._part))
             self._ask_again()
-            anew = nodes is None and any(isinstance(one, AnswerChanged) and one.ref == self.plan.ref for one in told)
+            anew = nodes is None and any(isinstance(one, AnswerChanged) and one.ref == self.plan.ref for one in events)
             if self._unreadable and anew:
                 # Once for each such plan: what is shown of it stays the same until there is another.
                 self._network.unreadable(self._unreadable)
@@ -234,16 +234,16 @@ class PlannedSum:
             return
         shown = self.shown(0)
         self._tally.pass_time(microseconds(), shown.certain)
-        if shown.positions is not None and (self._first or self._told != shown.value):
-            self._told, self._first = shown.value, False
+        if shown.positions is not None and (self._first or self._last_shown != shown.value):
+            self._last_shown, self._first = shown.value, False
             subscription._changed(AnswerChanged(self._number, moved, shown.value))
         if not subscription._look():
             self._network.watched.discard(self._number)
 
-    def _count(self, nodes: tuple[str, ...] | None, told: Sequence[Told]) -> int:
+    def _count(self, nodes: tuple[str, ...] | None, events: Sequence[ProgramEvent]) -> int:
         """Count the events of the parts; return the position, at its aggregator, at which one of them moved."""
         position = 0
-        refs = {one.ref: one.as_of for one in told if isinstance(one, AnswerChanged)}
+        refs = {one.ref: one.as_of for one in events if isinstance(one, AnswerChanged)}
         for place, (part, subscription) in self._parts.items():
             if nodes == part.nodes and subscription.ref in refs:
                 position = refs[subscription.ref]
@@ -329,7 +329,7 @@ def _let_go(subscription: Subscription) -> None:
     """As `close`: no caller waits there."""
     if subscription._last is None:
         subscription._end(None)
-        subscription._desk.unsubscribe(subscription.ref)
+        subscription._service.unsubscribe(subscription.ref)
 
 
 class Tally:

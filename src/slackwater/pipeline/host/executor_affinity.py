@@ -61,8 +61,8 @@ class OnExecutors:
 
     def __call__(self, task: ShardTask, shards: list[int]) -> list[ShardReport]:
         """Run one job."""
-        told = placed(self._context, shards, self._executors(shards)).mapPartitions(task).collect()
-        return [msgspec.msgpack.decode(one, type=ShardReport) for one in told]
+        reports = placed(self._context, shards, self._executors(shards)).mapPartitions(task).collect()
+        return [msgspec.msgpack.decode(one, type=ShardReport) for one in reports]
 
     def _executors(self, shards: list[int]) -> list[str | None]:
         """Where each shard is; one whose executor is gone gets the one with the fewest."""

@@ -13,7 +13,7 @@ more of them. When it is cut again, every shard takes the line's joins and its r
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slackwater.processing.joined import ComparedColumns, LineCuts, Surveyed
+from slackwater.processing.joined import ComparedColumns, LineCuts, LineSample
 
 _SLACK = 1.25
 """Right rows may go so much further before a line is cut again: the limit itself would be crossed time and again."""
@@ -26,7 +26,7 @@ _MORE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Spreading:
+class CutRule:
     """When joins are spread by rows; never where `most_reach` is negative."""
 
     every: int = 30
@@ -36,11 +36,11 @@ class Spreading:
     skew: float = 1.5
 
 
-BY_QUERY = Spreading(most_reach=-1.0)
+BY_QUERY = CutRule(most_reach=-1.0)
 """All joins by query, whatever they are."""
 
 
-def recut(now: Sequence[LineCuts], seen: Sequence[Surveyed], shards: int, rule: Spreading) -> tuple[LineCuts, ...]:
+def recut(now: Sequence[LineCuts], seen: Sequence[LineSample], shards: int, rule: CutRule) -> tuple[LineCuts, ...]:
     """How lines are to be cut after a survey. Those that no joins were seen on stay: that costs nothing."""
     cut: dict[ComparedColumns, LineCuts | None] = {one.line: one for one in now}
     for one in seen:
@@ -48,7 +48,7 @@ def recut(now: Sequence[LineCuts], seen: Sequence[Surveyed], shards: int, rule: 
     return tuple(one for _, one in sorted(cut.items()) if one is not None)
 
 
-def _cut(now: LineCuts | None, seen: Surveyed, shards: int, rule: Spreading) -> LineCuts | None:
+def _cut(now: LineCuts | None, seen: LineSample, shards: int, rule: CutRule) -> LineCuts | None:
     others = (shards - 1) * rule.most_reach
     # The widest comes first, and has room for joins that are still to come.
     allowed = (one for one in seen.windows if one.reach <= 1 + others and one.share > 0)

@@ -2,14 +2,14 @@
 
 Design
     A worker keeps the shards that it has seen, with their positions. A task names a shard and a batch; the shard reads
-    the batch from the log by itself, so nothing but its name goes there and nothing but what it has to say comes back.
+    the batch from the log by itself, so nothing but its name goes there and nothing but its notifications comes back.
     Where the worker does not have the shard, or not at this position, it takes the latest snapshot and catches up
-    from there, with the cuts of the batches as they were published*: a bound is measured against the published value,
+    from there, *with the cuts of the batches as they were published*: a bound is measured against the published value,
     and that depends on the cuts. Where there is no such snapshot, the shard is made *anew*, from the rows of any other
-    one or of the whole log, and says all its values again.
+    one or of the whole log, and publishes all its values again.
 
     A task may be run twice, because its answer was lost. A shard that stands at the end of the batch already
-    says again what it said.
+    publishes the same again.
 
     Spark's workers collect garbage after every task. What a shard keeps is a hundred thousand objects that stay, so
     they are taken out of the collector's sight.
@@ -37,7 +37,7 @@ from slackwater.pipeline.host.shard_assignment import BUCKETS, Sharding, beginni
 from slackwater.pipeline.source import opened
 from slackwater.processing.base import Notifications
 from slackwater.processing.concatenate import as_values
-from slackwater.processing.joined import Surveyed
+from slackwater.processing.joined import LineSample
 
 _NONE = -1
 """The epoch of a shard that keeps nothing yet."""
@@ -64,7 +64,7 @@ class ShardReport(msgspec.Struct, frozen=True, array_like=True):
     met: int = 0
     had: int = 0
     """Rows that joins had to look at, as they were and as they are; and those of them that this shard has."""
-    surveyed: tuple[Surveyed, ...] = ()
+    surveyed: tuple[LineSample, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ class Shard:
         before = engine.host.counters()
         steps += self._steps(engine, task, task.start, task.end)
         changed = restored or spread or any(one.step.registered or one.step.unregistered for one in steps)
-        said = encode_steps(steps)
+        encoded = encode_steps(steps)
         seconds = time.perf_counter() - began
         if anew:
             # Its output now depends on when it was made anew: no shard may go back to before that.
@@ -168,7 +168,7 @@ class Shard:
         after = engine.host.counters()
         return ShardReport(
             self._number,
-            said,
+            encoded,
             seconds,
             task.end - task.start,
             task.start - begun,
@@ -182,7 +182,7 @@ class Shard:
             after.get("had", 0) - before.get("had", 0),
         )
 
-    def _surveyed(self, task: ShardTask) -> tuple[Surveyed, ...]:
+    def _surveyed(self, task: ShardTask) -> tuple[LineSample, ...]:
         """One of the shards is enough: all of them have all rows, and know of all joins."""
         if not task.survey or self._number or self._engine is None:
             return ()

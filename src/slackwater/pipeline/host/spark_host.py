@@ -27,7 +27,7 @@ from slackwater.hosting.publication import Publication, PublishedStep, decode_st
 from slackwater.hosting.publication_log import Cut, PublicationWriter
 from slackwater.hosting.step import Step
 from slackwater.log.address import on_a_bus, shown
-from slackwater.pipeline.host.join_cuts import Spreading, recut
+from slackwater.pipeline.host.join_cuts import CutRule, recut
 from slackwater.pipeline.host.shard_assignment import Sharding, Shardings, balanced, check_operators, since
 from slackwater.pipeline.host.shards import ShardReport, ShardTask, snapshots_of
 from slackwater.pipeline.source import opened
@@ -50,7 +50,7 @@ HOST_SETTINGS = {"spark.executor.cores": "1", "spark.locality.wait": "500ms"}
 """One core an executor: with more, tasks would go to any of several workers, and shards would move all the time. A
 shard whose executor is busy waits this long for it: less than catching up takes."""
 TRIES = 5
-USUAL_SPREADING = Spreading()
+USUAL_SPREADING = CutRule()
 """How joins are spread by default."""
 SKEW_BATCHES, SKEW, SKEW_SECONDS = 30, 1.5, 0.005
 """A shard that took so many times the time of another, and so much longer, over so many batches gives queries away."""
@@ -102,7 +102,7 @@ class SparkHost:
         shards: int | None = None,
         max_rows: int = MAX_ROWS,
         snapshot_rows: int = SNAPSHOT_ROWS,
-        spreading: Spreading = USUAL_SPREADING,
+        spreading: CutRule = USUAL_SPREADING,
         progress: Callable[[HostProgress], None] | None = None,
     ) -> None:
         check_operators()
@@ -112,7 +112,7 @@ class SparkHost:
         self._max_rows, self._snapshot_rows = max_rows, snapshot_rows
         self._spreading = spreading
         self._progress = progress
-        self._said = PublicationWriter(self._folder)
+        self._publications = PublicationWriter(self._folder)
         try:
             self._check_log()
             self._shardings = Shardings(self._folder)
@@ -120,7 +120,7 @@ class SparkHost:
             if not self._shardings.all:
                 self._shardings.add(Sharding.even(0, self.position, self._wanted))
         except BaseException:
-            self._said.release()
+            self._publications.release()
             raise
         self._snapshot_at, self._snapshot_when, self._snapshot_cost = self.position, time.monotonic(), 0.0
         self._batches = 0
@@ -132,12 +132,12 @@ class SparkHost:
     @property
     def position(self) -> int:
         """Everything before it has been applied and its notifications are published."""
-        return self._said.replica.position
+        return self._publications.replica.position
 
     @property
     def generation(self) -> int:
         """How many hosts of this folder there have been."""
-        return self._said.generation
+        return self._publications.generation
 
     @property
     def sharding(self) -> Sharding:
@@ -155,7 +155,7 @@ class SparkHost:
     def batch(self) -> bool:
         """Take in what is there, up to the most that a batch may have; False where there is nothing."""
         # What was begun is done as it was begun.
-        cut = self._said.begun()
+        cut = self._publications.begun()
         if cut is None:
             if self.sharding.shards != self._wanted:
                 self._shardings.add(Sharding.even(self.sharding.epoch + 1, self.position, self._wanted))
@@ -165,11 +165,11 @@ class SparkHost:
             return False
         began = time.perf_counter()
         snapshot = self._snapshot_due(cut.end)
-        self._said.begin(cut)
+        self._publications.begin(cut)
         reports = self._run(cut, snapshot=snapshot, survey=self._survey_due())
         steps = self._steps(reports)
         publication = Publication(self.generation, Position(cut.start), Position(cut.end), steps)
-        self._said.publish(publication)
+        self._publications.publish(publication)
         self._batches += 1
         if snapshot:
             self._snapshot_taken(reports)
@@ -181,7 +181,7 @@ class SparkHost:
                     cut.end,
                     cut.end - cut.start,
                     time.perf_counter() - began,
-                    sum(len(said.step.notifications) for said in steps),
+                    sum(len(published.step.notifications) for published in steps),
                     sum(one.own_rows for one in reports),
                     sum(one.caught_up_rows for one in reports),
                     sum(one.restored for one in reports),
@@ -195,7 +195,7 @@ class SparkHost:
 
     def keep_snapshots(self) -> None:
         """Have all shards write down where they are, so that the next host need not catch up."""
-        if self._snapshot_at < self.position and self._said.begun() is None:
+        if self._snapshot_at < self.position and self._publications.begun() is None:
             self._snapshot_taken(self._run(self._standstill(), snapshot=True))
 
     def _standstill(self) -> Cut:
@@ -208,7 +208,7 @@ class SparkHost:
 
     def close(self) -> None:
         """Let another host in."""
-        self._said.release()
+        self._publications.release()
 
     def __enter__(self) -> Self:
         return self
@@ -265,15 +265,15 @@ class SparkHost:
         news = self._news(first.step.notifications)
         return tuple(rest) if news is None else (PublishedStep(Step(news)), *rest)
 
-    def _news(self, said: Notifications) -> Notifications | None:
+    def _news(self, published: Notifications) -> Notifications | None:
         """A shard's values of queries that it was given, without those known already."""
-        values = said.values
+        values = published.values
         if values is None:
             return None
-        known = [self._said.replica.value(number) for number in values.queries.tolist()]
-        told = [value if there else None for value, there in zip(values.values.tolist(), values.there, strict=True)]
-        new = [nth for nth, (a, b) in enumerate(zip(known, told, strict=True)) if a != b]
-        return Notifications(said.position, Values(values.queries[new], values.values[new], values.there[new]))
+        known = [self._publications.replica.value(number) for number in values.queries.tolist()]
+        present = [value if there else None for value, there in zip(values.values.tolist(), values.there, strict=True)]
+        new = [nth for nth, (a, b) in enumerate(zip(known, present, strict=True)) if a != b]
+        return Notifications(published.position, Values(values.queries[new], values.values[new], values.there[new]))
 
     # ---- snapshots
 
@@ -285,9 +285,9 @@ class SparkHost:
     def _snapshot_taken(self, reports: list[ShardReport]) -> None:
         began = time.monotonic()
         try:
-            self._said.write_snapshot()
+            self._publications.write_snapshot()
             oldest = self._oldest_needed()
-            self._said.forget_before(oldest)
+            self._publications.forget_before(oldest)
             self._shardings.forget_before(oldest)
         except SlackwaterError as error:
             # The publication log is complete without it: a full disk must not end the service.

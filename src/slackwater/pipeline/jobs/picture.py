@@ -61,16 +61,16 @@ def _movement(axis: Any, figures: StatisticsFigures) -> None:
 
 def _changes(axis: Any, figures: StatisticsFigures) -> None:
     movement, moments = figures.movement, figures.moments
-    told = np.isfinite(movement.deviation) & np.isfinite(moments.coefficient) & (movement.changes >= FEW)
-    axis.scatter(movement.deviation[told], moments.coefficient[told], s=14, color=_INK, alpha=0.7)
+    known = np.isfinite(movement.deviation) & np.isfinite(moments.coefficient) & (movement.changes >= FEW)
+    axis.scatter(movement.deviation[known], moments.coefficient[known], s=14, color=_INK, alpha=0.7)
     axis.axhline(1.0, color=_SOFT, linewidth=0.8)
-    for k in [place for place in _order(figures) if told[place]][:6]:
+    for k in [place for place in _order(figures) if known[place]][:6]:
         place = (movement.deviation[k], moments.coefficient[k])
         axis.annotate(figures.items[k], place, fontsize=7, xytext=(3, 3), textcoords="offset points")
-    positive = movement.deviation[told & (movement.deviation > 0)]
+    positive = movement.deviation[known & (movement.deviation > 0)]
     if len(positive) and positive.max() > 50 * positive.min():
         axis.set_xscale("log")
-    few = len(figures.items) - int(told.sum())
+    few = len(figures.items) - int(known.sum())
     axis.set_title("how items move (1 = a random walk)" + (f"; {few:,} with too few changes" if few else ""))
     axis.set_xlabel("deviation of a change")
     axis.set_ylabel("AR(1) coefficient of the value")

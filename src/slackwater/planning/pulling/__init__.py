@@ -10,7 +10,7 @@ from slackwater.planning.pulling.published.markov import ChainSettings, MarkovMo
 from slackwater.planning.pulling.published.positive_negative import positive_negative
 from slackwater.planning.pulling.published.predicted_change import PredictedChange
 from slackwater.planning.pulling.published.safety_factor import SafetyFactor
-from slackwater.planning.pulling.scheduler_state import Bookkeeping
+from slackwater.planning.pulling.scheduler_state import SchedulerState
 from slackwater.planning.pulling.simulation import (
     Outcome,
     run_uncertainty,
@@ -25,14 +25,13 @@ CHOICES: dict[str, Choice] = {
 }
 """Every choice of items there is, by the name the paper gives it."""
 
-SCHEDULERS: tuple[type[Bookkeeping], ...] = (Uncertainty, PredictedChange, FixedInterval)
+SCHEDULERS: tuple[type[SchedulerState], ...] = (Uncertainty, PredictedChange, FixedInterval)
 """Every scheduler there is; the contract suite runs over them."""
 
 __all__ = [
     "CHOICES",
     "LONGEST",
     "SCHEDULERS",
-    "Bookkeeping",
     "ChainSettings",
     "Choice",
     "FixedInterval",
@@ -43,6 +42,7 @@ __all__ = [
     "PullQuery",
     "SafetyFactor",
     "Scheduler",
+    "SchedulerState",
     "Uncertainty",
     "data_incoherency",
     "fewest",

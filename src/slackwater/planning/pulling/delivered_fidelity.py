@@ -13,10 +13,10 @@ from typing import Any
 UNKNOWN = math.nan
 
 
-class Interpolated:
+class InterpolatedErrors:
     """How far each held value was off, by the line, for the last ticks.
 
-    >>> off = Interpolated(items=1, longest=4)
+    >>> off = InterpolatedErrors(items=1, longest=4)
     >>> off.pulled(0, last=-1, now=0, change=0.0)
     >>> off.pulled(0, last=0, now=4, change=8.0)
     >>> [off.of(0, tick) for tick in range(5)]

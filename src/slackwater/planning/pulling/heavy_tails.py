@@ -12,15 +12,15 @@ from slackwater.kernels.pull_risk import ROUGHER
 from slackwater.planning.pulling.tuning import FIRST_WILD, LEAST_WILD, MOST_WILD, WILD_STEP
 
 
-class Tails:
+class HeavyTails:
     """Running estimate of ε, the share of wild errors.
 
-    >>> tails = Tails()
+    >>> heavy_tails = HeavyTails()
     >>> for _ in range(200):
-    ...     tails.learn(0.5)
-    >>> calm = tails.wild
-    >>> tails.learn(6.0)
-    >>> calm < 0.02 < 0.02 + calm > tails.wild > calm
+    ...     heavy_tails.learn(0.5)
+    >>> calm = heavy_tails.wild
+    >>> heavy_tails.learn(6.0)
+    >>> calm < 0.02 < 0.02 + calm > heavy_tails.wild > calm
     True
     """
 

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from slackwater.kernels import bridge_sampling
 from slackwater.kernels.pull_models import slope
 from slackwater.planning.pulling.item_model import HALF, ItemModel
-from slackwater.planning.pulling.item_prior import Habit
+from slackwater.planning.pulling.item_prior import ItemPrior
 from slackwater.planning.pulling.tuning import LEAST_SPREAD, STAYING
 
 Floats = npt.NDArray[np.float64]
@@ -53,11 +53,11 @@ class Motion:
         return cls(float(STAYING[top % HALF]), max(model.scale[top], 0.0), level, rise)
 
     @classmethod
-    def of_habit(cls, habit: Habit) -> "Motion":
+    def of_prior(cls, prior: ItemPrior) -> "Motion":
         """By the model that fits the statistics best."""
-        sloped = habit.drift != 0.0
-        staying = max((float(each) for each in STAYING), key=lambda each: habit.likelihood(each, sloped))
-        return cls(staying, habit.variance(staying, sloped), habit.level, habit.drift, habit.loading or 0.0)
+        sloped = prior.drift != 0.0
+        staying = max((float(each) for each in STAYING), key=lambda each: prior.likelihood(each, sloped))
+        return cls(staying, prior.variance(staying, sloped), prior.level, prior.drift, prior.loading or 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +67,12 @@ class ItemHistory:
     name: str
     pulls: Sequence[tuple[int, float]]
     learnt: Motion | None = None
-    habit: Motion | None = None
+    prior: Motion | None = None
 
     @property
     def has_pulls(self) -> bool:
         """True when the pulls suffice and are worth more than the statistics."""
-        ticks = ENOUGH_TICKS if self.habit is None else BETTER_TICKS
+        ticks = ENOUGH_TICKS if self.prior is None else BETTER_TICKS
         return self.learnt is not None and len(self.pulls) >= ENOUGH_PULLS and self.span >= ticks
 
     @property
@@ -100,7 +100,7 @@ class Past:
 
 def unknown(memories: Sequence[ItemHistory]) -> str | None:
     """Reason why there is no past to sample yet; None where there is one."""
-    wanting = [each for each in memories if not each.has_pulls and each.habit is None]
+    wanting = [each for each in memories if not each.has_pulls and each.prior is None]
     if not wanting:
         return None
     one = wanting[0]
@@ -129,7 +129,7 @@ def past_of(memories: Sequence[ItemHistory], random: np.random.Generator) -> Pas
     common = random.standard_normal(2 * half * length + 1)
     columns = []
     for each in memories:
-        motion = each.learnt if each.has_pulls else each.habit
+        motion = each.learnt if each.has_pulls else each.prior
         assert motion is not None
         if each.has_pulls:
             draws = [_bridged(each, motion, ends[each.name], length, random) for _ in range(2 * half)]

@@ -27,7 +27,7 @@ from slackwater.statistics.profile import Statistics
 
 CLEARLY = 4.0
 LEAST_CHANGES = 20
-"""An item with fewer changes than these has no habits yet."""
+"""An item with fewer changes than these has no prior yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class LaggedPairs:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Habit:
+class ItemPrior:
     """Movement of one item by its statistics, in ticks."""
 
     interval: float
@@ -102,13 +102,13 @@ def growth(staying: float, ticks: float) -> float:
     return ticks if staying == 1.0 else (1.0 - math.pow(staying, 2.0 * ticks)) / (1.0 - staying * staying)
 
 
-def priors_of(statistics: Statistics, tick: int, items: Collection[str] | None = None) -> Mapping[str, Habit]:
-    """The habits of every item, or of these, of which enough was seen; `tick` in microseconds."""
+def priors_of(statistics: Statistics, tick: int, items: Collection[str] | None = None) -> Mapping[str, ItemPrior]:
+    """Priors of every item, or of these, of which enough was seen; `tick` in microseconds."""
     if tick < 1:
         raise PlanningError(f"a tick is a positive number of microseconds, not {tick}")
     figures = statistics.value()
     movement, moments = figures.movement, figures.moments
-    found: dict[str, Habit] = {}
+    found: dict[str, ItemPrior] = {}
     for place, item in enumerate(figures.items):
         changes, elapsed = float(movement.weight[place]), 1e6 * float(movement.elapsed[place])
         if changes < LEAST_CHANGES or elapsed <= 0.0 or (items is not None and item not in items):
@@ -116,7 +116,7 @@ def priors_of(statistics: Statistics, tick: int, items: Collection[str] | None =
         interval = elapsed / changes / tick
         total, squares = float(movement.drift[place]), float(movement.square[place])
         drifts = total * total > CLEARLY * CLEARLY * squares
-        found[item] = Habit(
+        found[item] = ItemPrior(
             interval,
             changes,
             float(moments.mean[place]),
@@ -129,7 +129,7 @@ def priors_of(statistics: Statistics, tick: int, items: Collection[str] | None =
         return found
     places = [figures.similarity.place(item) for item in found]
     loadings = loadings_of(figures.similarity.matrix()[np.ix_(places, places)])
-    return {item: replace(habit, loading=beta) for (item, habit), beta in zip(found.items(), loadings, strict=True)}
+    return {item: replace(prior, loading=beta) for (item, prior), beta in zip(found.items(), loadings, strict=True)}
 
 
 def _pairs(moments: MomentFigures, place: int, interval: float) -> tuple[LaggedPairs, ...]:

@@ -11,7 +11,7 @@ from slackwater.planning.pulling.base import LONGEST, PullQuery
 NEVER = -1
 
 
-class Bookkeeping:
+class SchedulerState:
     """The parts of the contract that do not depend on how items are chosen.
 
     Subclasses define in `_learn` the use of a value, in `_known` and `_recall` the snapshot's parts beside the values.

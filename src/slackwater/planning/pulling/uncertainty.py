@@ -29,11 +29,11 @@ from slackwater.kernels.pull_risk import NEGLIGIBLE
 from slackwater.planning.pulling.base import LONGEST, PullQuery
 from slackwater.planning.pulling.common_factor import CommonFactor, Known, likeness
 from slackwater.planning.pulling.delivered_fidelity import UNKNOWN
-from slackwater.planning.pulling.heavy_tails import Tails
+from slackwater.planning.pulling.heavy_tails import HeavyTails
 from slackwater.planning.pulling.item_model import ItemModel
 from slackwater.planning.pulling.prices import Account, Prices
 from slackwater.planning.pulling.risk import lowest_risk, risk
-from slackwater.planning.pulling.scheduler_state import NEVER, Bookkeeping
+from slackwater.planning.pulling.scheduler_state import NEVER, SchedulerState
 from slackwater.planning.pulling.shared_clock import SharedClock
 from slackwater.planning.pulling.tuning import SETTLING
 
@@ -42,7 +42,7 @@ AHEAD = 16
 _KEPT = ("kept", "judged", "lost", "counted", "debt", "expected", "own", "soon")
 
 
-class Uncertainty(Bookkeeping):
+class Uncertainty(SchedulerState):
     """The scheduler by uncertainty; `price` fixes the price of a tick of violation, without feedback."""
 
     def __init__(
@@ -51,8 +51,8 @@ class Uncertainty(Bookkeeping):
         super().__init__(items, costs, longest)
         self.models = [ItemModel(item, longest) for item in range(items)]
         self.clock = SharedClock(longest)
-        self.kinship = CommonFactor(items)
-        self.tails = Tails()
+        self.common_factor = CommonFactor(items)
+        self.heavy_tails = HeavyTails()
         self.prices = Prices(price)
         self.accounts: dict[str, Account] = {}
         self.off = [[UNKNOWN] * (longest + 2) for _ in range(items)]
@@ -110,7 +110,7 @@ class Uncertainty(Bookkeeping):
         for item, model in enumerate(self.models):
             if item not in self.flying:
                 mean, variance = model.change(now, self.clock)
-                known.put(item, mean, variance, now - self.last[item], self.kinship.loading[item])
+                known.put(item, mean, variance, now - self.last[item], self.common_factor.loading[item])
         views = {name: _QueryView(query, self, known) for name, query in self.queries.items()}
         active = {name: view for name, view in views.items() if self._active(view.query)}
         chosen = [i for i in range(self.items) if self._wanted(i)]
@@ -181,7 +181,7 @@ class Uncertainty(Bookkeeping):
                 continue
             mean, variance = self._was(query, slot)
             if mean == mean:
-                chances.append((self.accounts[name], risk(mean, variance, query.bound.within, self.tails.wild)))
+                chances.append((self.accounts[name], risk(mean, variance, query.bound.within, self.heavy_tails.wild)))
             else:
                 self.accounts[name].forget(tick)
         self.prices.judge(tick, self.tick, chances)
@@ -207,7 +207,7 @@ class Uncertainty(Bookkeeping):
                 if its <= 0.0:
                     continue
                 alike = likeness(*self.ends[item][slot], *self.ends[other][slot])
-                related = self.kinship.loading[item] * self.kinship.loading[other]
+                related = self.common_factor.loading[item] * self.common_factor.loading[other]
                 pair = 2.0 * query.weights[place] * query.weights[before]
                 variance += pair * related * alike * math.sqrt(own * its)
         return mean, max(variance, 0.0)
@@ -226,16 +226,16 @@ class Uncertainty(Bookkeeping):
             self.off_variance[item][slot] = variance
             self.ends[item][slot] = (float(tick - last), float(now - tick))
         if last != NEVER and now > last and model.surprise is not None:
-            self.tails.learn(model.surprise)
-            self.kinship.learn(item, last, now, model.surprise)
+            self.heavy_tails.learn(model.surprise)
+            self.common_factor.learn(item, last, now, model.surprise)
         self.waited[item] = self.gain[item] = 0.0
 
     def _known(self) -> dict[str, Any]:
         return {
             "models": [model.known() for model in self.models],
             "clock": self.clock.known(),
-            "kinship": self.kinship.known(),
-            "wild": self.tails.wild,
+            "kinship": self.common_factor.known(),
+            "wild": self.heavy_tails.wild,
             "prices": [self.prices.common, self.prices.recent, self.prices.settled],
             "accounts": {
                 name: {field: getattr(each, field) for field in _KEPT} for name, each in self.accounts.items()
@@ -254,8 +254,8 @@ class Uncertainty(Bookkeeping):
             model.recall(each)
         self.clock.recall(known["clock"])
         self.prices.common, self.prices.recent, self.prices.settled = known["prices"]
-        self.kinship.recall(known["kinship"])
-        self.tails.wild = known["wild"]
+        self.common_factor.recall(known["kinship"])
+        self.heavy_tails.wild = known["wild"]
         for name, kept in known["accounts"].items():
             self.accounts[name] = Account(self.accounts[name].fidelity, **{field: kept[field] for field in _KEPT})
         self.off, self.off_variance = known["off"], known["off_variance"]
@@ -272,7 +272,7 @@ class _QueryView:
         self.query = query
         self.weight = dict(zip(query.items, query.weights, strict=True))
         self.within = query.bound.within
-        self.wild = scheduler.tails.wild
+        self.wild = scheduler.heavy_tails.wild
         self.mean = self.variance = 0.0
         if query.linear:
             self.mean, self.variance = known.total(query.items, query.weights)

@@ -16,10 +16,10 @@ from collections.abc import Sequence
 
 from slackwater.core.errors import PlanningError
 from slackwater.planning.pulling.item_model import HALF, MODELS, ItemModel
-from slackwater.planning.pulling.item_prior import Habit
+from slackwater.planning.pulling.item_prior import ItemPrior
 from slackwater.planning.pulling.published.markov import MarkovModel
 from slackwater.planning.pulling.published.predicted_change import PredictedChange
-from slackwater.planning.pulling.scheduler_state import Bookkeeping
+from slackwater.planning.pulling.scheduler_state import SchedulerState
 from slackwater.planning.pulling.tuning import LEARNING_CYCLE, LEARNING_PULLS, STAYING, TRUSTED
 from slackwater.planning.pulling.uncertainty import Uncertainty
 
@@ -33,56 +33,56 @@ SIMPLER = 1.0
 """By how much a model with a slope has to be better where the statistics show none."""
 
 
-def begin(scheduler: Bookkeeping, habits: Sequence[Habit | None]) -> None:
-    """Let a scheduler begin with the habits of its items; without any, an item begins from nothing."""
-    if len(habits) != scheduler.items:
-        raise PlanningError(f"expected habits, or None, for each of {scheduler.items} items, but came {len(habits)}")
+def begin(scheduler: SchedulerState, priors: Sequence[ItemPrior | None]) -> None:
+    """Let a scheduler begin with the priors of its items; without any, an item begins from nothing."""
+    if len(priors) != scheduler.items:
+        raise PlanningError(f"expected priors, or None, for each of {scheduler.items} items, but came {len(priors)}")
     match scheduler:
         case Uncertainty():
-            for item, habit in enumerate(habits):
-                if habit is not None:
-                    begin_item(scheduler.models[item], habit)
-                    if habit.loading is not None:
-                        scheduler.kinship.loading[item] = habit.loading
+            for item, prior in enumerate(priors):
+                if prior is not None:
+                    begin_item(scheduler.models[item], prior)
+                    if prior.loading is not None:
+                        scheduler.common_factor.loading[item] = prior.loading
         case PredictedChange():
-            for chain, habit in zip(scheduler.models, habits, strict=True):
-                if habit is not None:
-                    begin_chain(chain, habit)
+            for chain, prior in zip(scheduler.models, priors, strict=True):
+                if prior is not None:
+                    begin_chain(chain, prior)
         case _:
             raise PlanningError(f"{type(scheduler).__name__} learns nothing, and so has no use for statistics")
 
 
-def begin_item(model: ItemModel, habit: Habit) -> None:
+def begin_item(model: ItemModel, prior: ItemPrior) -> None:
     """Fill the bank of models."""
     kinds = [(float(staying), sloped) for sloped in (False, True) for staying in STAYING]
-    score = [habit.likelihood(*kind) for kind in kinds]
-    if not habit.drift:
+    score = [prior.likelihood(*kind) for kind in kinds]
+    if not prior.drift:
         score[HALF:MODELS] = [each - SIMPLER for each in score[HALF:MODELS]]
     best = max(score)
-    weight = 1e-6 if habit.drift else LEVEL_WEIGHT
-    close = habit.interval <= 2.0 ** (LEARNING_CYCLE - 1)
+    weight = 1e-6 if prior.drift else LEVEL_WEIGHT
+    close = prior.interval <= 2.0 ** (LEARNING_CYCLE - 1)
     model.recall(
         {
             "learnt": LEARNING_PULLS if close else TRUSTED + 1,
-            "scale": [habit.variance(*kind) for kind in kinds],
+            "scale": [prior.variance(*kind) for kind in kinds],
             "score": [max(each - best, -STUBBORN) for each in score],
-            "sums": [weight, 0.0, LINE_WEIGHT, weight * habit.level, LINE_WEIGHT * habit.drift],
+            "sums": [weight, 0.0, LINE_WEIGHT, weight * prior.level, LINE_WEIGHT * prior.drift],
         }
     )
 
 
-def spacing_of(habit: Habit) -> float:
+def spacing_of(prior: ItemPrior) -> float:
     """δ for a chain of this item: half the deviation of its change a tick; 1 where it does not move."""
-    return math.sqrt(habit.square) / max(habit.interval, 1.0) / 2.0 or 1.0
+    return math.sqrt(prior.square) / max(prior.interval, 1.0) / 2.0 or 1.0
 
 
-def begin_chain(model: MarkovModel, habit: Habit) -> None:
+def begin_chain(model: MarkovModel, prior: ItemPrior) -> None:
     """Fill the transition counts of the paper's chain."""
-    steps = max(habit.interval, 1.0)
-    width = habit.chain.spacing / steps
-    total = float(habit.chain.weights.sum()) * steps
+    steps = max(prior.interval, 1.0)
+    width = prior.chain.spacing / steps
+    total = float(prior.chain.weights.sum()) * steps
     share = min(1.0, MOST_TICKS / total) if total > 0.0 else 0.0
-    for (before, after), weight in habit.chain.counts().items():
+    for (before, after), weight in prior.chain.counts().items():
         for there, arriving in _states(model, after, width):
             counted = share * weight * arriving
             model.counts[there][there] += counted * (steps - 1.0)

@@ -36,14 +36,14 @@ def exact_by_cut(workload: Workload) -> Labelling:
     nodes = 2 + len(queries) + len(lows) + len(moves)
     query, tree, move = 2, 2 + len(queries), 2 + len(queries) + len(lows)
 
-    tails: list[Integers] = []
+    heavy_tails: list[Integers] = []
     heads: list[Integers] = []
     capacities: list[Integers] = []
     unit = unit_of(np.concatenate((queries.setup, workload.push, workload.transfer, moves.costs)))
 
     def edges(tail: Integers, head: Integers, costs: Floats | None) -> None:
         kept = np.flatnonzero(costs > 0) if costs is not None else np.arange(len(tail))
-        tails.append(tail[kept])
+        heavy_tails.append(tail[kept])
         heads.append(head[kept])
         endless = np.full(len(kept), ENDLESS)
         capacities.append(endless if costs is None else np.rint(costs[kept] / unit).astype(np.int64))
@@ -60,6 +60,6 @@ def exact_by_cut(workload: Workload) -> Labelling:
     edges(tree + moves.places[:, 1], move + numbers, None)
     edges(move + numbers, np.full(len(moves), SINK), moves.costs)
 
-    cut = smallest_cut(nodes, np.concatenate(tails), np.concatenate(heads), np.concatenate(capacities))
+    cut = smallest_cut(nodes, np.concatenate(heavy_tails), np.concatenate(heads), np.concatenate(capacities))
     push = cut.reached[tree : tree + count]
     return Labelling.of(workload, push, cut.value * unit)

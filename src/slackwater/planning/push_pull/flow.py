@@ -51,33 +51,33 @@ def unit_of(costs: Floats) -> float:
     return math.ldexp(1.0, math.frexp(total)[1] - 58)
 
 
-def smallest_cut(nodes: int, tails: Integers, heads: Integers, capacities: Integers) -> MinimumCut:
+def smallest_cut(nodes: int, heavy_tails: Integers, heads: Integers, capacities: Integers) -> MinimumCut:
     """Cut the source from the sink; no edge may come twice, nor together with its reverse."""
     endless = capacities == ENDLESS
-    leaving, entering = tails == SOURCE, heads == SINK
+    leaving, entering = heavy_tails == SOURCE, heads == SINK
     bound = min(int(capacities[leaving].sum()), int(capacities[entering].sum()))
     limit = np.where(endless, bound, capacities)
-    flow = np.zeros(len(tails), np.int64)
+    flow = np.zeros(len(heavy_tails), np.int64)
     while bound:
         shift = max(0, bound.bit_length() - _BITS)
         # An endless edge has room for all that is still to come, however much it carries.
         ahead = np.minimum(np.where(endless, bound, limit - flow), bound) >> shift
         back = np.minimum(flow, bound) >> shift
-        graph = _graph(nodes, tails, heads, ahead, back)
+        graph = _graph(nodes, heavy_tails, heads, ahead, back)
         found = maximum_flow(graph, SOURCE, SINK).flow
-        flow += np.asarray(found[tails, heads]).astype(np.int64) << shift
+        flow += np.asarray(found[heavy_tails, heads]).astype(np.int64) << shift
         if shift == 0:
             break
-        bound = min(bound, (2 * len(tails)) << shift)
-    left = _graph(nodes, tails, heads, np.where(endless | (flow < limit), 1, 0), np.minimum(flow, 1))
+        bound = min(bound, (2 * len(heavy_tails)) << shift)
+    left = _graph(nodes, heavy_tails, heads, np.where(endless | (flow < limit), 1, 0), np.minimum(flow, 1))
     reached = np.zeros(nodes, np.bool_)
     reached[breadth_first_order(left, SOURCE, return_predecessors=False)] = True
     return MinimumCut(int(flow[leaving].sum()), reached)
 
 
-def _graph(nodes: int, tails: Integers, heads: Integers, ahead: Integers, back: Integers) -> csr_array:
+def _graph(nodes: int, heavy_tails: Integers, heads: Integers, ahead: Integers, back: Integers) -> csr_array:
     forward, backward = np.flatnonzero(ahead), np.flatnonzero(back)
     data = np.concatenate((ahead[forward], back[backward])).astype(np.int32)
-    rows = np.concatenate((tails[forward], heads[backward]))
-    columns = np.concatenate((heads[forward], tails[backward]))
+    rows = np.concatenate((heavy_tails[forward], heads[backward]))
+    columns = np.concatenate((heads[forward], heavy_tails[backward]))
     return csr_array((data, (rows, columns)), shape=(nodes, nodes))

@@ -23,7 +23,7 @@ FUNCTIONS = {
 }
 
 
-class Forest:
+class TreeStore:
     """The listed aggregates of one column."""
 
     def __init__(self, slots: Integers, values: Floats) -> None:
@@ -112,12 +112,12 @@ class Forest:
             self._marks,
             self._queue,
             position,
-            self._said,
+            self._published,
         )
         self.touches += touches
         if not count:
             return None
-        nodes = self._nodes[self._said[:count]]
+        nodes = self._nodes[self._published[:count]]
         nodes = nodes[np.argsort(nodes["number"])]
         return Values(nodes["number"].copy(), nodes["said"].copy(), nodes["there"].astype(np.bool_))
 
@@ -146,7 +146,7 @@ class Forest:
         }
 
     @classmethod
-    def of(cls, parts: dict[str, Any]) -> "Forest":
+    def of(cls, parts: dict[str, Any]) -> "TreeStore":
         """The forest that these parts were taken of."""
         values = parts["values"]
         forest = cls(np.arange(len(values)), values)
@@ -218,7 +218,7 @@ class Forest:
     def _scratch(self) -> None:
         self._marks = np.zeros(len(self._nodes), np.uint8)
         self._queue = np.zeros(len(self._nodes), np.int32)
-        self._said = np.zeros(len(self._nodes), np.int32)
+        self._published = np.zeros(len(self._nodes), np.int32)
 
 
 def _grown(records: np.ndarray[Any, np.dtype[np.void]], needed: int) -> np.ndarray[Any, np.dtype[np.void]]:

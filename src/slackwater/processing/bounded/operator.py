@@ -1,9 +1,9 @@
 """Bounded-aggregate operator: SUM, AVG, COUNT, MIN and MAX with WITHIN.
 
 Design
-    Aggregates that list their items are kept in a `Forest` for each table and column: a change goes to the queries
+    Aggregates that list their items are kept in a `TreeStore` for each table and column: a change goes to the queries
     that list the item, and those are computed anew from their few items. Aggregates over regions are kept in one
-    `Regional` for each table: an index finds whose region a row left and entered, and running totals follow.
+    `RegionalAggregates` for each table: an index finds whose region a row left and entered, and running totals follow.
 
     A bound with FIDELITY below 1 is kept always: fewer messages would be allowed, wrong ones not needed.
 
@@ -18,9 +18,9 @@ from slackwater.core.query import Aggregate, StandingQuery
 from slackwater.core.types import Position
 from slackwater.processing import state
 from slackwater.processing.base import Answer, Changes, Latest, Notifications, TableOperator, Values
-from slackwater.processing.bounded.aggregate_trees import Forest
+from slackwater.processing.bounded.aggregate_trees import TreeStore
 from slackwater.processing.bounded.item_list import listed
-from slackwater.processing.bounded.regional import Regional
+from slackwater.processing.bounded.regional import RegionalAggregates
 from slackwater.processing.concatenate import gathered
 from slackwater.processing.regions import Sheet
 
@@ -33,8 +33,8 @@ class BoundedAggregates(TableOperator):
     name = "BoundedAggregates"
 
     def __init__(self) -> None:
-        self._forests: dict[_ForestKey, Forest] = {}
-        self._regionals: dict[str, Regional] = {}
+        self._forests: dict[_ForestKey, TreeStore] = {}
+        self._regionals: dict[str, RegionalAggregates] = {}
         self._homes: dict[int, _ForestKey | str] = {}
 
     @property
@@ -54,7 +54,7 @@ class BoundedAggregates(TableOperator):
         if members is None:
             regional = self._regionals.get(query.table)
             if regional is None:
-                regional = self._regionals[query.table] = Regional()
+                regional = self._regionals[query.table] = RegionalAggregates()
             slots = np.array([latest.slot_of(weight.key) for weight in query.weights or ()], np.int64)
             value = regional.add(number, query, slots, latest, position)
             self._homes[number] = query.table
@@ -64,7 +64,7 @@ class BoundedAggregates(TableOperator):
         if forest is None:
             rows = latest.rows
             numbers = Sheet(rows, latest.slots >= 0).numbers(query.column)
-            forest = self._forests[key] = Forest(latest.slots, numbers)
+            forest = self._forests[key] = TreeStore(latest.slots, numbers)
         slots_listed, factors = members
         value = forest.add(number, query.function, slots_listed, factors, query.bound.within, position)
         self._homes[number] = key
@@ -127,8 +127,8 @@ class BoundedAggregates(TableOperator):
     def restore(self, body: bytes) -> None:
         """Restore the state from a snapshot."""
         parts: dict[str, Any] = state.unpack("bounded aggregates", body)
-        self._forests = {(table, column): Forest.of(own) for table, column, own in parts["forests"]}
-        self._regionals = {table: Regional.of(own) for table, own in parts["regionals"]}
+        self._forests = {(table, column): TreeStore.of(own) for table, column, own in parts["forests"]}
+        self._regionals = {table: RegionalAggregates.of(own) for table, own in parts["regionals"]}
         self._homes = {
             **{number: key for key, forest in self._forests.items() for number in forest.numbers},
             **{number: table for table, regional in self._regionals.items() for number in regional.numbers},

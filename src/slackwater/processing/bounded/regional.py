@@ -22,7 +22,7 @@ _KEPT = ("high", "low", "magnitude", "largest", "steps", "count", "said", "chang
 """Fields of an accumulator in a snapshot; the rest follows from the query."""
 
 
-class Regional:
+class RegionalAggregates:
     """The aggregates over regions of one table."""
 
     def __init__(self) -> None:
@@ -88,10 +88,10 @@ class Regional:
         stale = kernel.doubt(self._records, self._queue, waiting, self._marks)
         for place in self._queue[:stale].tolist():
             self._read(place, latest)
-        count = kernel.say(self._records, self._queue, waiting, position, self._said)
+        count = kernel.say(self._records, self._queue, waiting, position, self._published)
         if not count:
             return None
-        changed = self._records[self._said[:count]]
+        changed = self._records[self._published[:count]]
         changed = changed[np.argsort(changed["number"])]
         return Values(changed["number"].copy(), changed["said"].copy(), changed["there"].astype(np.bool_))
 
@@ -113,7 +113,7 @@ class Regional:
         }
 
     @classmethod
-    def of(cls, parts: dict[str, Any]) -> "Regional":
+    def of(cls, parts: dict[str, Any]) -> "RegionalAggregates":
         """Restore the accumulators that these parts were taken of."""
         regional = cls()
         for k, (number, plain) in enumerate(zip(parts["numbers"].tolist(), parts["queries"], strict=True)):
@@ -185,4 +185,4 @@ class Regional:
     def _scratch(self) -> None:
         self._marks = np.zeros(len(self._records), np.uint8)
         self._queue = np.zeros(len(self._records), np.int64)
-        self._said = np.zeros(len(self._records), np.int64)
+        self._published = np.zeros(len(self._records), np.int64)

@@ -3,7 +3,7 @@
 from slackwater.processing.joined.family import Family, Moment
 from slackwater.processing.joined.lower import FamilyShape, lowered
 from slackwater.processing.joined.operator import STAYS, StandingJoins, joins_of
-from slackwater.processing.joined.sample import Surveyed, WindowShare
+from slackwater.processing.joined.sample import LineSample, WindowShare
 from slackwater.processing.joined.shard import ComparedColumns, LineCuts, ShardPart
 
 __all__ = [
@@ -12,10 +12,10 @@ __all__ = [
     "Family",
     "FamilyShape",
     "LineCuts",
+    "LineSample",
     "Moment",
     "ShardPart",
     "StandingJoins",
-    "Surveyed",
     "WindowShare",
     "joins_of",
     "lowered",

@@ -46,7 +46,7 @@ from slackwater.processing.changed_columns import Words, bits_of, differing, wor
 from slackwater.processing.joined.answers import Answers, side_by_side
 from slackwater.processing.joined.family import Family, Pairs, slots_of
 from slackwater.processing.joined.lower import FamilyShape, Range, lowered
-from slackwater.processing.joined.sample import Surveyed, some_of, survey
+from slackwater.processing.joined.sample import LineSample, some_of, survey
 from slackwater.processing.joined.shard import ComparedColumns, ShardPart, line_of, line_of_query
 from slackwater.processing.joined.warm_up import rehearse
 from slackwater.processing.matching.base import JoinSide
@@ -316,8 +316,10 @@ class StandingJoins(Operator):
         """Whether a query is found by all shards, each with its own rows."""
         return number in self._shapes and self._shapes[number][1]
 
-    def survey(self, tables: Mapping[str, Latest], shards: int, others: Iterable[StandingQuery] = ()) -> list[Surveyed]:
-        """How the rows and joins lie of every line that joins are on, were it cut for so many shards.
+    def survey(
+        self, tables: Mapping[str, Latest], shards: int, others: Iterable[StandingQuery] = ()
+    ) -> list[LineSample]:
+        """Sample the distribution of rows and joins along every partitioned line, for so many shards.
 
         `others` are joins, or some of them, that are not known here.
         """

@@ -36,7 +36,7 @@ class WindowShare(msgspec.Struct, frozen=True, array_like=True):
     reach: float
 
 
-class Surveyed(msgspec.Struct, frozen=True, array_like=True):
+class LineSample(msgspec.Struct, frozen=True, array_like=True):
     """A line: how many rows it has, where it would be cut now, under which windows; and how its present cuts do.
 
     `fullest` is the share of left rows of the shard that owns most of them, as a multiple of what each should own;
@@ -54,7 +54,7 @@ class Surveyed(msgspec.Struct, frozen=True, array_like=True):
 
 def survey(
     line: ComparedColumns, bands: Floats, tables: Mapping[str, Latest], shards: int, present: LineCuts | None
-) -> Surveyed:
+) -> LineSample:
     """Look at the two tables of a line, and at the joins that there are on it."""
     left, right = (tables[table] for table in (line.left, line.right))
     keys = KeyNumbers.of(line.shape, left.schema, right.schema)
@@ -62,7 +62,7 @@ def survey(
     _, theirs = _sampled(line, JoinSide.RIGHT, right, keys)
     cuts = cuts_of(ours, shards)
     windows = tuple(_window(line, cuts, theirs, bands, span) for span in _spans(line, bands))
-    made = Surveyed(line, len(left.slots), tuple(cuts.bounds.tolist()), windows)
+    made = LineSample(line, len(left.slots), tuple(cuts.bounds.tolist()), windows)
     if present is None or not len(ours):
         return made
     now = Cuts(np.array(present.bounds))

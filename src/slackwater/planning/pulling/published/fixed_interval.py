@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from slackwater.planning.pulling.scheduler_state import Bookkeeping
+from slackwater.planning.pulling.scheduler_state import SchedulerState
 
 
-class FixedInterval(Bookkeeping):
+class FixedInterval(SchedulerState):
     """Every item every so many ticks, whatever the bounds are.
 
     >>> from slackwater.core.bound import Bound

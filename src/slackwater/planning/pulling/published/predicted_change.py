@@ -19,15 +19,15 @@ import numpy as np
 
 from slackwater.core.errors import PlanningError
 from slackwater.planning.pulling.base import LONGEST, PullQuery
-from slackwater.planning.pulling.delivered_fidelity import Interpolated
+from slackwater.planning.pulling.delivered_fidelity import InterpolatedErrors
 from slackwater.planning.pulling.published.item_choice import Choice, Limited
 from slackwater.planning.pulling.published.largest_for_many import largest_for_many
 from slackwater.planning.pulling.published.markov import ChainSettings, MarkovModel
 from slackwater.planning.pulling.published.safety_factor import WINDOW, SafetyFactor
-from slackwater.planning.pulling.scheduler_state import NEVER, Bookkeeping
+from slackwater.planning.pulling.scheduler_state import NEVER, SchedulerState
 
 
-class PredictedChange(Bookkeeping):
+class PredictedChange(SchedulerState):
     """Markov chains, a choice, and feedback.
 
     `spacings` are the δ of the items' chains; `fixed` keeps sf at one value, without feedback; `random` is needed
@@ -52,7 +52,7 @@ class PredictedChange(Bookkeeping):
         if self.models[0].settings.draw and random is None:
             raise PlanningError("a chain that is drawn needs a seeded generator: give `random`")
         self.random = random
-        self.off = Interpolated(self.items, longest)
+        self.off = InterpolatedErrors(self.items, longest)
         self.safety: dict[str, SafetyFactor] = {}
         self.kept: dict[str, float] = {}
         self.counted: dict[str, float] = {}
