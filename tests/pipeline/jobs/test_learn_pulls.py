@@ -8,7 +8,7 @@ import pytest
 from pyarrow import parquet
 from pyspark.sql import SparkSession
 
-from slackwater.aggregator.pull.forecast import foretold, priced
+from slackwater.aggregator.pull.forecast import explain_forecast, priced
 from slackwater.aggregator.pull.item_statistics import read_learnt
 from slackwater.aggregator.pull.pull_state import PulledState
 from slackwater.core import Aggregate, AggregateFunction, Bound, Column, DataType, Instant, TableSchema
@@ -70,16 +70,16 @@ def test_what_spark_learnt_is_what_the_scheduler_begins_with(spark: SparkSession
     (tmp_path / "statistics").mkdir()
     learnt.statistics["price"].write(tmp_path / "statistics" / "trades.price.parquet")
     found = read_learnt(tmp_path / "statistics", "trades", "price", KEYS, SECOND)
-    assert found.habits["MSFT"].variance(1.0) == pytest.approx(0.25, rel=0.1)
+    assert found.priors["MSFT"].variance(1.0) == pytest.approx(0.25, rel=0.1)
 
     keys = [(key,) for key in KEYS]
     fresh, informed = state(), state()
-    informed.begin(found.habits)
+    informed.begin(found.priors)
     for one in (fresh, informed):
         one.register(1, QUERY, keys)
         trial = one.trial(QUERY, keys)
         assert trial is not None
-        told = foretold(trial)
+        told = explain_forecast(trial)
         if one is fresh:
             assert "IBM was pulled 0 times" in told.text()
             assert priced(trial) is None
