@@ -32,7 +32,7 @@ _LOWEST, _HIGHEST, _HALVINGS = 0.0, 6.0, 6
 
 
 @dataclass(frozen=True, slots=True)
-class TrialForecast:
+class PullTrial:
     """Pulls a tick: a row for each bound, a number for each fidelity."""
 
     bounds: tuple[float, ...]
@@ -54,7 +54,7 @@ def run_trial(
     longest: int = LONGEST,
     factors: Sequence[float] = FACTORS,
     fidelities: Sequence[float] = FIDELITIES,
-) -> TrialForecast:
+) -> PullTrial:
     """Try a query, whose items are the columns of the past, alone."""
     within = query.bound.within
     count = len(query.items)
@@ -75,7 +75,7 @@ def run_trial(
             found = [law.pulls(each, deviations) for each in asked]
         for row, pulls in zip(rows, found, strict=True):
             row.append(pulls)
-    return TrialForecast(bounds, wanted, tuple(tuple(rising(row)) for row in rows), count / longest, float(count))
+    return PullTrial(bounds, wanted, tuple(tuple(rising(row)) for row in rows), count / longest, float(count))
 
 
 def rising(figures: Sequence[float]) -> list[float]:
