@@ -85,7 +85,7 @@ async def test_fifty_members_are_reached_by_one_publish_a_step(server: ServerPro
         assert (sums[0].as_of or 0) < position
         reader._happened = happened
         for name in list(session.state.channels._joined):
-            session.tell(ChannelMissed(name))
+            session.dispatch(ChannelMissed(name))
         for subscription in (sums[0], rows[0]):
             await subscription.reached(position, 20)
         assert sums[0].value == sums[1].value

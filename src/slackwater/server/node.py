@@ -256,7 +256,7 @@ class Node:
     async def foresee(self) -> None:
         """Have what `pulling` foretells of the queries that stand brought up to date, if that does not take long."""
 
-    async def foretold(self, query: StandingQuery) -> ExplainTree | None:
+    async def explain_forecast(self, query: StandingQuery) -> ExplainTree | None:
         """Predicted cost of a query, as a part of an explanation; None where there is no prediction."""
         return None
 

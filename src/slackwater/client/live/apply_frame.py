@@ -165,8 +165,8 @@ def _subscribed(
 
 def _describe(held: Held, fact: Subscribed, out: list[Instruction]) -> None:
     shared = held.member is not None
-    if held.describe(fact) or held.told_shared is not shared:
-        held.told_shared = shared
+    if held.describe(fact) or held.reported_shared is not shared:
+        held.reported_shared = shared
         out.append(
             Described(fact.ref, fact.columns, fact.types, fact.key, fact.within, fact.fidelity, fact.epoch, shared)
         )

@@ -41,6 +41,7 @@ class Held:
         self.asked: int | None = None
         """When it was last asked for in this session; None where it need not be asked for."""
         self.reported_certain = False
+        self.reported_shared = False
         self._value_before: object = _NOTHING
         self._rows_before: dict[WireRow, WireRow | None] = {}
         self._first = False

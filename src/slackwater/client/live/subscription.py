@@ -53,7 +53,7 @@ class Change:
 class Subscription:
     """A standing query. Iterate over it for changes; read it for the current answer."""
 
-    def __init__(self, service: SubscriptionService, ref: int, sql: str) -> None:
+    def __init__(self, service: SubscriptionService, ref: int, sql: str, delivery: str = UNICAST) -> None:
         self._service = service
         self._ref = ref
         self._sql = sql

@@ -43,5 +43,5 @@ async def subscribed(node: Node, subscription: Subscribe, host: HostKind) -> Exp
     kept = node.engine.explain(subscription.query, host)
     if kept is not None:
         tree = tree.with_parts(kept)
-    foretold = await node.foretold(subscription.query)
-    return tree if foretold is None else tree.with_parts(foretold)
+    forecast = await node.explain_forecast(subscription.query)
+    return tree if forecast is None else tree.with_parts(forecast)
