@@ -125,7 +125,7 @@ class Peer:
                 if name in self.world.open and not (self.faults and self.world.random.random() < 0.2):
                     self.channels[name] = deque()
                 else:
-                    self.do(ChannelLost(name, "nobody publishes there"))
+                    self.do(ChannelLost(name, "no server publishes there"))
         for _ in range(many):
             stalled = self.faults and self.world.bench.now < self.stalled
             if self.up and self.connection is not None:
@@ -297,7 +297,7 @@ class DeliveryWorld:
                 if found != noted[held.sql]:
                     raise Violation(f"{held.sql} as of {shown.as_of}: {found}, by unicast {noted[held.sql]}")
             elif shown.certain:
-                raise Violation(f"{held.sql} is certain as of {shown.as_of}, when nobody could know it")
+                raise Violation(f"{held.sql} is certain as of {shown.as_of}, when no client could know it")
             if shown.certain and shown.as_of < self.stood_at(self.bench.now - self.rules.lease):
                 raise Violation(f"{held.sql} is certain and older than a lease")
 

@@ -62,7 +62,7 @@ class Absent(Workers):
 
 
 class Drift:
-    """Six prices that move a little at a time under sums that allow more: what was said last decides what is said."""
+    """Six prices that move a little at a time under looser sums: each decision depends on the value last published."""
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
@@ -91,7 +91,7 @@ class Drift:
 
 
 def hardship(seed: int, folder: Path, batches: int) -> None:
-    """Whatever happens between batches, what was said is within its bound after each of them."""
+    """Whatever happens between batches, every published value is within its bound after each of them."""
     drift, random, workers = Drift(seed), Random(seed + 1), Absent(seed)
     with LocalLog(folder / "log") as log:
         log.append(drift.beginning())
