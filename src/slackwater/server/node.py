@@ -281,7 +281,7 @@ class Node:
         """The items that are held within bounds, and why they cannot be vouched for: a plain node holds none."""
         return None, []
 
-    def said(self, text: str) -> int | None:
+    def notifications_of(self, text: str) -> int | None:
         """Number of notifications of a query of this node; None where it is not of this node."""
         kept = self.sessions.state.subscriptions.queries.with_text(text)
         return None if kept is None else self.engine.notified[kept.number]

@@ -60,7 +60,7 @@ class Around(Protocol):
 
     generation: int
 
-    def said(self, text: str) -> int | None:
+    def notifications_of(self, text: str) -> int | None:
         """Number of notifications of a query of this node; None where it is not of this node."""
         ...
 
@@ -201,7 +201,7 @@ class NetworkPlanner(NodePlanner):
     async def _look_on(self) -> None:
         while True:
             await asyncio.sleep(self.settings.poll)
-            counts = {text: self._around.said(text) for text in self.state.parts_at(HERE)}
+            counts = {text: self._around.notifications_of(text) for text in self.state.parts_at(HERE)}
             known = {text: count for text, count in counts.items() if count is not None}
             self.state.counted(HERE, self._around.generation, known)
             self._do(self.state.tick(microseconds()))
