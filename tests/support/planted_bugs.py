@@ -162,7 +162,9 @@ class DroppedInSilence(SubscriptionRegistry):
     def unregistered(self, event: QueryUnregistered, now: int) -> None:
         kept = self.queries.get(event.number)
         for session in [] if kept is None else kept.sessions.values():
-            session.references.pop(event.number)
+            session.deliveries.pop(event.number).leave(event.number, session)
+            for ref in session.references.pop(event.number):
+                session.subscriptions[ref].number = None
         if kept is not None:
             kept.sessions.clear()
         super().unregistered(event, now)
