@@ -32,7 +32,7 @@ from slackwater.kinds.registry import query_of
 from slackwater.kinds.selection.kind import as_selection
 from slackwater.log import Registered
 from slackwater.server.node import Node, NodeSettings
-from slackwater.sessions.cache_queries import MOST_CHARACTERS, MOST_REPORTED, Questions
+from slackwater.sessions.cache_queries import MOST_CHARACTERS, MOST_REPORTED, CacheQueries
 from slackwater.sessions.events import Blocked, Tick, Writable
 from slackwater.sessions.limits import ServerLimits
 from slackwater.sessions.session import MOST_ASKED
@@ -230,7 +230,7 @@ def test_a_question_that_cannot_be_worked_out_ends_nothing(monkeypatch: pytest.M
     def broken(*_: object) -> None:
         raise TypeError("nobody thought of this")
 
-    monkeypatch.setattr(Questions, "_note", broken)
+    monkeypatch.setattr(CacheQueries, "_note", broken)
     bench.say(Ask(1, "items", plain_region(between(1, 2)), after=bench.end + 1))
     bench.change((1, 10.0))
     (frame,) = bench.frames()

@@ -148,7 +148,7 @@ class LaterOnesNotTold(SubscriptionRegistry):
 
     def _answer(self, session: Session, kept: RegisteredQuery, facts: Iterable[Fact]) -> None:
         for fact in facts:
-            self._say(session, fact)
+            self._send(session, fact)
 
 
 PLANTED = (

@@ -12,7 +12,7 @@ from slackwater.client.live.replica import Held
 from slackwater.core.region import NOTHING, Region
 from slackwater.dissemination.messages import Ask, Delete, Fact, Frame, Reply, SharedFact, Subscribed, Upsert
 from slackwater.kinds.cache.query import CacheText, as_cache
-from slackwater.sessions.cache_queries import Questions
+from slackwater.sessions.cache_queries import CacheQueries
 from slackwater.sessions.conflation import Facts
 from slackwater.sessions.session import Session
 from slackwater.sessions.state import ServerState
@@ -25,7 +25,7 @@ _CLIENTS = 4
 def _server(
     session: type[Session] = Session,
     desk: type[SubscriptionRegistry] = SubscriptionRegistry,
-    asks: type[Questions] = Questions,
+    asks: type[CacheQueries] = CacheQueries,
 ) -> Setting:
     class Server(ServerState):
         session_class = session
@@ -61,7 +61,7 @@ class ReplyBeforePushes(Session):
         return super().frame(as_of, now, whole, heartbeat=heartbeat)
 
 
-class AnsweredWhenAsked(Questions):
+class AnsweredWhenAsked(CacheQueries):
     """An answer is made when the question comes and is stamped with the position of the frame that carries it later."""
 
     def ask(self, session: Session, message: Ask) -> None:
@@ -71,7 +71,7 @@ class AnsweredWhenAsked(Questions):
         session.answer = lambda ask: made if ask.ref == message.ref else usual(ask)
 
 
-class EarlierThanAsked(Questions):
+class EarlierThanAsked(CacheQueries):
     """The position that a question names is not waited for, nor what the client has seen."""
 
     def ask(self, session: Session, message: Ask) -> None:
@@ -79,7 +79,7 @@ class EarlierThanAsked(Questions):
         super().ask(session, Ask(message.ref, message.table, message.region, 0, message.label))
 
 
-class OldLabels(Questions):
+class OldLabels(CacheQueries):
     """Rows are left out under the labels with which the session began."""
 
     def remainder(self, session: Session, ask: Ask, region: Region) -> tuple[Region, int | None]:
@@ -120,9 +120,9 @@ class FillLater(Session):
 class LeavingNotTold(SubscriptionRegistry):
     """A row that leaves the pushed regions is not published."""
 
-    def _say_all(self, kept: Any, fact: SharedFact) -> None:
+    def _publish(self, kept: Any, fact: SharedFact) -> None:
         if not (isinstance(fact, Delete) and as_cache(kept.query) is not None):
-            super()._say_all(kept, fact)
+            super()._publish(kept, fact)
 
 
 class UnacknowledgedForgotten(Session):

@@ -1,4 +1,4 @@
-"""Disk primitives: positioned write, fsync, truncate, durable rename. The only place where the log touches the disk.
+"""Disk primitives: positioned write, fsync, truncate, durable rename. Durable files touch the disk only here.
 
 Everything that can fail because a disk is full or broken goes through these functions, so a test can make any of
 them fail. All of them raise `OSError`; what that means is decided by the caller.

@@ -107,7 +107,7 @@ class QueryEngine:
 
     @property
     def registry(self) -> Registrations:
-        """The registry of all that are in force, whoever keeps them."""
+        """Registrations in force, of all hosts."""
         return self._standing
 
     @property

@@ -1,6 +1,6 @@
-"""The channels of a server, connected to the world: opens, publishes and closes what its sessions decide.
+"""Channel host: I/O around shared channels; opens, publishes and closes as the sessions decide.
 
-A channel is opened in a task. What is published before it is open reaches nobody, as nobody can have joined; members
+A channel is opened in a task. A message before it is open reaches no member, as none can have joined; members
 notice by the sequence. So it is with a message that is too large for the channel.
 """
 
@@ -45,7 +45,7 @@ class ChannelHost:
         """Messages published, each by one publish of the transport."""
         self.published_bytes = 0
         self.left_out = 0
-        """Messages that were not published; members are told the state instead."""
+        """Messages that were not published; members get the state instead."""
 
     def do(self, action: ChannelAction) -> None:
         """Carry out an action, at once."""
@@ -117,7 +117,7 @@ def split_address(address: str) -> tuple[str, str]:
 
 
 def _for_members(servers: str) -> str:
-    """The address that members are told: without the server's own user and password."""
+    """Address for members: without the server's own user and password."""
     return servers if servers == MEMORY else str(bus_address(servers))
 
 

@@ -196,7 +196,7 @@ def _listener(host: str, port: int) -> socket.socket:
 
 
 def write_state(path: Path, listening: Listening) -> None:
-    """Say where the server listens; whoever reads the file reads all of it or none."""
+    """Write the endpoint file atomically: readers see all of it or none."""
     replace_file(path, msgspec.json.encode(listening) + b"\n")
 
 

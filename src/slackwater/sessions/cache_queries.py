@@ -65,7 +65,7 @@ class CacheDemand:
     pulled: int = 0
 
 
-class Questions:
+class CacheQueries:
     """Cache queries of a node's sessions, beside its subscriptions."""
 
     def __init__(self, rules: SessionRules, engine: Engine, subscriptions: SubscriptionRegistry) -> None:

@@ -1,4 +1,4 @@
-"""Limits of a server: how much a client may ask of it, over REST and over live connections."""
+"""Server limits: how much a client may request, over REST and over live connections."""
 
 from dataclasses import dataclass
 

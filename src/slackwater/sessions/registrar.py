@@ -44,7 +44,7 @@ class BoundQuery:
 
 
 class Bindings(Protocol):
-    """The engine, as far as registration goes."""
+    """Interface of the engine to registration."""
 
     @property
     def registry(self) -> Registrations:

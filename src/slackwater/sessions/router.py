@@ -14,7 +14,7 @@ from slackwater.kinds.registry import kind_of
 
 
 class Elsewhere(SlackwaterError):
-    """A query is kept, or is to be kept, by another host than the one whose lane was asked."""
+    """The query belongs to another host than the lane's."""
 
     def __init__(self, host: HostKind) -> None:
         super().__init__(f"this query is kept by the host {host.value!r}: connect to the lane with ?host={host.value}")
@@ -25,11 +25,11 @@ class Plans(Protocol):
     """Interface to the network planner: which queries it takes."""
 
     def takes(self, query: StandingQuery) -> bool:
-        """Whether a query is better planned than kept here."""
+        """True if a query is planned rather than run here."""
         ...
 
     def could_take(self, query: StandingQuery) -> bool:
-        """Whether it can be planned at all."""
+        """True if a query can be planned at all."""
         ...
 
 
@@ -49,7 +49,7 @@ class Router:
         self.plans = plans
 
     def host_of(self, query: StandingQuery, name: str | None) -> HostKind:
-        """The host that keeps a query, or would: the one that has its name, else a network, else by the rule.
+        """Host of a query: the host of its name, else a network that takes it, else the placement rule.
 
         A query with a name is kept also while it has no listener that could add parts up: it is not planned.
         """

@@ -30,7 +30,7 @@ from slackwater.dissemination.messages import (
     Unsubscribe,
     Welcome,
 )
-from slackwater.sessions.cache_queries import Questions
+from slackwater.sessions.cache_queries import CacheQueries
 from slackwater.sessions.events import (
     Append,
     Applied,
@@ -63,7 +63,7 @@ class ServerState:
 
     session_class: type[Session] = Session
     subscriptions_class: type[SubscriptionRegistry] = SubscriptionRegistry
-    questions_class: type[Questions] = Questions
+    questions_class: type[CacheQueries] = CacheQueries
 
     def __init__(
         self, node: str, generation: int, rules: SessionRules, engine: Engine, channels: ChannelPlace | None = None
@@ -89,7 +89,7 @@ class ServerState:
         return self.subscriptions.position
 
     def next_tick(self) -> int | None:
-        """When a `Tick` is due; None where nothing waits for one."""
+        """Time of the next due `Tick`; None without timers."""
         return min((due for due in (self._timers.next, *self._beats()) if due is not None), default=None)
 
     def _beats(self) -> Iterator[int | None]:
@@ -139,19 +139,19 @@ class ServerState:
 
     def _instructions(self, now: int) -> list[Instruction]:
         """Pending instructions, with a frame for each session that was touched."""
-        desk = self.subscriptions
-        while desk.touched and not desk.in_step:
+        subscriptions = self.subscriptions
+        while subscriptions.touched and not subscriptions.in_step:
             # Facts for one session may concern others: a query that turns out to be too large does.
-            touched = list(desk.touched.values())
-            desk.touched.clear()
+            touched = list(subscriptions.touched.values())
+            subscriptions.touched.clear()
             for session in touched:
                 self._flush(session, now, heartbeat=False)
-        if not desk.in_step:
-            for delivery in desk.deliveries:
-                self._out += delivery.seal(desk.position, now)
-        if desk.append:
-            self._out.append(Append(tuple(desk.append)))
-            desk.append.clear()
+        if not subscriptions.in_step:
+            for delivery in subscriptions.deliveries:
+                self._out += delivery.seal(subscriptions.position, now)
+        if subscriptions.append:
+            self._out.append(Append(tuple(subscriptions.append)))
+            subscriptions.append.clear()
         out, self._out = self._out, []
         return out
 

@@ -69,8 +69,8 @@ class SubscriptionRegistry:
         self.position = engine.position
         self.queries = QueryRegistry(lambda: engine.registry)
         self.touched: dict[int, Session] = {}
-        """Sessions for which something is held since they were last looked at."""
-        self.deliveries = make_deliveries(DeliveryContext(self._say, rules.heartbeat, channels))
+        """Sessions with new facts since the last flush."""
+        self.deliveries = make_deliveries(DeliveryContext(self._send, rules.heartbeat, channels))
         """How facts reach the sessions; the first is for those who ask for no other, or for one that is not here."""
         self.append: list[Registered | Unregistered] = []
         """Records to be appended to the log."""
@@ -127,7 +127,7 @@ class SubscriptionRegistry:
         subscription = session.subscriptions.pop(ref, None)
         if subscription is not None:
             self._detach(session, subscription, now)
-        self._say(session, Refused(ref, "it was ended as asked"))
+        self._send(session, Refused(ref, "it was ended as asked"))
 
     def catch_up(self, session: Session, message: CatchUp) -> None:
         """Say the state of a query of which a session did not get all facts, and deliver it as asked from now on."""
@@ -181,7 +181,7 @@ class SubscriptionRegistry:
                     self._end(session, subscription, f"the subscription {subscription.name} was dropped")
                 else:
                     why = "the query is not registered at the moment; it is being registered again"
-                    self._say(session, Suspended(kept.number, kept.epoch, why))
+                    self._send(session, Suspended(kept.number, kept.epoch, why))
                     self._returning.append((session, subscription))
         if not self.in_step:
             self.settle(now)
@@ -218,7 +218,7 @@ class SubscriptionRegistry:
             for ref in sorted(session.references.pop(kept.number)):
                 subscription = session.subscriptions[ref]
                 subscription.number, subscription.held = None, None
-                self._say(session, Suspended(kept.number, kept.epoch, "your rights have changed; it is asked again"))
+                self._send(session, Suspended(kept.number, kept.epoch, "your rights have changed; it is asked again"))
                 self._returning.append((session, subscription))
             del kept.sessions[session.connection]
             self._idle(kept, now)
@@ -248,7 +248,7 @@ class SubscriptionRegistry:
                 continue
             kept.suspended = None
             if kept.since is None:
-                continue  # all is said at the end of the step in which it is another one
+                continue  # its state is sent at the end of the step that replaces it
             self._renew(kept, Resumed(number, kept.epoch))
 
     def notify(self, notifications: Notifications) -> None:
@@ -265,7 +265,7 @@ class SubscriptionRegistry:
                 kept = self.queries.get(number)
                 if kept is not None and kept.since is not None:
                     kept.value = Value(number, kept.epoch, value if there else None)
-                    self._say_all(kept, kept.value)
+                    self._publish(kept, kept.value)
         for rows in notifications.rows:
             facts = RowFacts(rows, self._engine.schema(rows.table))
             for number, place, there in facts.entries():
@@ -276,7 +276,7 @@ class SubscriptionRegistry:
                 row = facts.row(place, kept.query.columns) if there else None
                 fact = Delete(number, kept.epoch, key) if row is None else Upsert(number, kept.epoch, key, row)
                 kept.recent.put(position, fact)
-                self._say_all(kept, fact)
+                self._publish(kept, fact)
 
         for number in notifications.anew:
             kept = self.queries.get(number)
@@ -299,7 +299,7 @@ class SubscriptionRegistry:
                 session.forget(number)
                 was = None if filled is None or kept.former is None else kept.former[0]
                 for ref in sorted(session.references[number]):
-                    self._say(session, self.subscribed(ref, kept, was))
+                    self._send(session, self.subscribed(ref, kept, was))
                 self._answer(session, kept, self.whole(number, session.encoding) if filled is None else filled)
             kept.former = None
             for session, subscription in self._waiting.served_by(kept.text, kept.rights, kept.name):
@@ -488,7 +488,7 @@ class SubscriptionRegistry:
         if number not in session.deliveries:
             # A session receives a query in one way: another reference to it changes nothing about that.
             self._deliver(session, kept, self._delivery(session, kept.query, subscription.delivery))
-        self._say(session, self.subscribed(subscription.ref, kept, was))
+        self._send(session, self.subscribed(subscription.ref, kept, was))
         self._answer(session, kept, facts)
 
     def _delivery(self, session: Session, query: StandingQuery, name: str) -> Delivery[Session]:
@@ -506,10 +506,10 @@ class SubscriptionRegistry:
         delivery.join(kept.number, session)
 
     def _restate(self, session: Session, kept: RegisteredQuery) -> None:
-        """Tell a session all of a query anew, in the place of what it was told."""
+        """Send a session the whole state of a query, in place of earlier facts."""
         session.forget(kept.number)
         for ref in sorted(session.references[kept.number]):
-            self._say(session, self.subscribed(ref, kept))
+            self._send(session, self.subscribed(ref, kept))
         self._answer(session, kept, self.whole(kept.number, session.encoding))
 
     def _since(self, kept: RegisteredQuery, held: int | None) -> list[Fact] | None:
@@ -574,9 +574,9 @@ class SubscriptionRegistry:
 
     def _refuse(self, session: Session, subscription: SessionSubscription, why: str, host: str | None = None) -> None:
         subscription.refused = True
-        self._say(session, Refused(subscription.ref, why, host))
+        self._send(session, Refused(subscription.ref, why, host))
 
-    def _say(self, session: Session, fact: Fact) -> None:
+    def _send(self, session: Session, fact: Fact) -> None:
         session.hold(fact)
         self.touched[session.connection] = session
 
@@ -585,10 +585,10 @@ class SubscriptionRegistry:
         if kept.suspended is not None:
             facts = (Suspended(kept.number, kept.epoch, kept.suspended),)
         for fact in facts:
-            self._say(session, fact)
+            self._send(session, fact)
         delivery, suspended = session.deliveries[kept.number], kept.suspended is not None
         for fact in delivery.place(kept.number, kept.epoch, self.position, suspended):
-            self._say(session, fact)
+            self._send(session, fact)
 
     def _renew(self, kept: RegisteredQuery, *first: Fact) -> None:
         """Have all who listen take over the whole answer, after these facts."""
@@ -603,7 +603,7 @@ class SubscriptionRegistry:
         for delivery in self.deliveries:
             delivery.renew(kept.number, state)
 
-    def _say_all(self, kept: RegisteredQuery, fact: SharedFact) -> None:
+    def _publish(self, kept: RegisteredQuery, fact: SharedFact) -> None:
         if kept.suspended is None:
             self._each(kept, fact)
 

@@ -1,4 +1,4 @@
-"""Reading times well enough to infer types and to pace a replay; admission does the strict reading.
+"""Lenient time parser, to infer types and to pace a replay; admission parses strictly.
 
 ISO 8601 text counts as a time, with or without an offset. Numbers do not: their unit would be a guess.
 """

@@ -1,1 +1,1 @@
-"""Deliveries: how the facts of a query reach its subscribers (`base`), one file for each way, listed in `registry`."""
+"""Deliveries: the protocol (`base`) by which facts reach subscribers, one file for each way, listed in `registry`."""

@@ -1,7 +1,7 @@
-"""The seam of deliveries: how the facts of a query reach its subscribers.
+"""Delivery protocol: how the facts of a query reach its subscribers.
 
 Design
-    The sessions know *what* is to be said: the facts of each step, and the state of a query on demand. A delivery knows
+    The sessions know *what* is to be sent: the facts of each step, and the state of a query on demand. A delivery knows
     *how* it gets to the sessions that joined the query. Each session receives a query in one way at a time. A delivery
     decides and does no I/O: what is to be done on a channel it returns as actions, in order.
 
@@ -47,7 +47,7 @@ AnyRecipient = TypeVar("AnyRecipient", bound=Recipient)
 
 @dataclass(frozen=True, slots=True)
 class OpenChannel:
-    """Begin to publish under a name that was never used before."""
+    """Open a channel under a name that was never used before."""
 
     name: str
 
@@ -62,7 +62,7 @@ class PublishMessage:
 
 @dataclass(frozen=True, slots=True)
 class CloseChannel:
-    """Nothing more is published under a name."""
+    """Close the channel of a name."""
 
     name: str
 
@@ -80,7 +80,7 @@ class ChannelPlace:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryContext(Generic[AnyRecipient]):
-    """What deliveries are made from: how to hold a fact for a session, and where channels are, if anywhere."""
+    """Context of deliveries: a function that holds a fact for a session, and the place of channels, if any."""
 
     hold: Callable[[AnyRecipient, Fact], None]
     heartbeat: int
@@ -88,18 +88,18 @@ class DeliveryContext(Generic[AnyRecipient]):
 
 
 class Delivery(ABC, Generic[AnyRecipient]):
-    """One way of reaching subscribers; see the module for what is promised."""
+    """One way to reach subscribers; the module states its contract."""
 
     name: ClassVar[str]
-    """What a client asks for in `Subscribe.delivery`."""
+    """Name of the delivery in `Subscribe.delivery`."""
 
     def carries(self, query: StandingQuery, recipient: AnyRecipient) -> bool:
-        """Whether this delivery can bring a query to a session; if not, unicast does."""
+        """True if this delivery can carry a query to a session; if not, unicast does."""
         return True
 
     @abstractmethod
     def join(self, query: int, recipient: AnyRecipient) -> None:
-        """Deliver a query to a session from now on; the session is told the state beside it."""
+        """Deliver a query to a session from now on; the session gets the state separately."""
 
     @abstractmethod
     def leave(self, query: int, recipient: AnyRecipient) -> None:
@@ -135,5 +135,5 @@ class Delivery(ABC, Generic[AnyRecipient]):
         return None
 
     def beat(self, position: int, now: int) -> Sequence[ChannelAction]:
-        """Say that everything published is right as of a position."""
+        """Publish a heartbeat: everything published is right as of a position."""
         return ()

@@ -1,8 +1,8 @@
 """Shared-channel delivery: the facts of a step are encoded once and published once, for all members of a query.
 
 Mathematics
-    The messages with facts of a channel are numbered from 0. A message (n, p, F) says: whoever holds the state after
-    the messages 0 … n − 1 holds, with the facts F, the state as of position p. A heartbeat (n, p) says that the state
+    The messages with facts of a channel are numbered from 0. A message (n, p, F) says: a member with the state after
+    the messages 0 … n − 1 has, with the facts F, the state as of position p. A heartbeat (n, p) says that the state
     after 0 … n − 1 is right as of p. `place` gives (n, p) with a state that is sent by unicast. So a member at n takes
     message n, drops those below n, and knows by any greater number that it lacks one. A number that is skipped on
     purpose (`renew`) is a gap like one that the network makes: every member asks for the state.
@@ -110,7 +110,7 @@ class ChannelDelivery(Delivery[AnyRecipient]):
             self._due = now + self._every
         pending, self._pending = self._pending, {}
         for query in pending:
-            self._say(query, self._open[query], position)
+            self._publish_message(query, self._open[query], position)
         actions, self._actions = self._actions, []
         return actions
 
@@ -125,7 +125,7 @@ class ChannelDelivery(Delivery[AnyRecipient]):
         self._pending.update(dict.fromkeys(self._open))
         return self.seal(position, now)
 
-    def _say(self, query: int, one: _QueryChannel, position: int) -> None:
+    def _publish_message(self, query: int, one: _QueryChannel, position: int) -> None:
         facts = tuple(one.pending)
         one.pending.clear()
         message = Published(query, one.epoch, one.sequence, position, facts)

@@ -1,4 +1,4 @@
-"""A member of a channel: which messages it applies, and when it lacks some (see `channel` for the numbers).
+"""Channel member: sequence check and gap detection of one subscriber (see `channel` for the numbers).
 
 While the member waits for a state it keeps the messages that come, as far as there is room. With the state it applies
 those that follow it. What there was no room for is a gap again.
@@ -19,7 +19,7 @@ class ChannelMember:
     def __init__(self, name: str) -> None:
         self.name = name
         self.behind = True
-        """Whether the state has to be asked for."""
+        """True while the member needs the state."""
         self.epoch = -1
         self.position = -1
         """The position as of which everything applied is right."""

@@ -1,4 +1,4 @@
-"""The list of deliveries; one line for each. Sessions loop over it and name none."""
+"""Registry of deliveries: one line for each. Sessions loop over it and name none."""
 
 from collections.abc import Callable
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""The channels at an address: `nats://host:4222`, or `memory` within one process."""
+"""Channel factory: by address, `nats://host:4222`, or `memory` within one process."""
 
 from slackwater.core.bus import need_bus
 from slackwater.dissemination.transports.base import Channels

@@ -27,7 +27,7 @@ from slackwater.processing.base import Changes
 from slackwater.processing.regions import inside
 from slackwater.server.group_commit import Target
 from slackwater.server.planners.base import NodePlanner
-from slackwater.sessions.cache_queries import Questions, relabelled
+from slackwater.sessions.cache_queries import CacheQueries, relabelled
 from slackwater.sessions.query_registry import RegisteredQuery
 from slackwater.sessions.wire import projected
 
@@ -64,7 +64,7 @@ class LabelPlanner(NodePlanner):
         node.engine.host.watch = self.changed
 
     @property
-    def _questions(self) -> Questions:
+    def _questions(self) -> CacheQueries:
         return self._node.sessions.state.questions
 
     def changed(self, changes: Changes) -> None:
