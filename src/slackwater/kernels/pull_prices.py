@@ -9,12 +9,12 @@ import numpy as np
 
 from slackwater.kernels.jit import compiled
 from slackwater.kernels.pull_risk import likeness, risk
-from slackwater.kernels.pull_tables import Floats, PastTable, PriceTable, PullConstants, QueryTable
+from slackwater.kernels.pull_tables import Floats, PastTable, PriceTable, PullConstants, PulledQueries
 
 
 @compiled
 def judge_tick(
-    table: QueryTable,
+    table: PulledQueries,
     past: PastTable,
     prices: PriceTable,
     loading: Floats,

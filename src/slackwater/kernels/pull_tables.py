@@ -12,7 +12,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class PullConstants(NamedTuple):
-    """The constants of the scheduler; `planning.pulling.tuning` has their values and a reason for each."""
+    """The constants of the scheduler; `planning.pulling.model_constants` has their values and a reason for each."""
 
     staying: Floats
     rate: float
@@ -58,7 +58,7 @@ class PullConstants(NamedTuple):
     most_wild: float
 
 
-class QueryTable(NamedTuple):
+class PulledQueries(NamedTuple):
     """Queries one after the other: query q has the places from `starts[q]` to `starts[q + 1]`.
 
     The queries that hold item i are `holder[first[i]:first[i + 1]]`, at the places `place[…]`.
@@ -137,7 +137,7 @@ class KnownTable(NamedTuple):
 @compiled
 def table_queries(
     starts: Integers, items: Integers, weights: Floats, within: Floats, fidelity: Floats, n: int
-) -> QueryTable:
+) -> PulledQueries:
     """Queries over n items, with the queries that hold each item."""
     first = np.zeros(n + 1, np.int64)
     for k in range(len(items)):
@@ -152,7 +152,7 @@ def table_queries(
             holder[filled[items[k]]] = q
             place[filled[items[k]]] = k
             filled[items[k]] += 1
-    return QueryTable(starts, items, weights, within, fidelity, first, holder, place)
+    return PulledQueries(starts, items, weights, within, fidelity, first, holder, place)
 
 
 @compiled

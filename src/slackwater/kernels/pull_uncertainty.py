@@ -32,7 +32,7 @@ from slackwater.kernels.pull_tables import (
     PastTable,
     PriceTable,
     PullConstants,
-    QueryTable,
+    PulledQueries,
     table_clock,
     table_queries,
 )
@@ -54,7 +54,7 @@ def _table_items(n: int, models: int, c: PullConstants) -> ItemTable:
 
 
 @compiled
-def _table_prices(table: QueryTable, cost: float, fixed_price: float, size: int, c: PullConstants) -> PriceTable:
+def _table_prices(table: PulledQueries, cost: float, fixed_price: float, size: int, c: PullConstants) -> PriceTable:
     """Accounts that owe nothing, with the first prices: by the mean cost of a pull and the queries an item has."""
     queries = len(table.within)
     held = 0
@@ -73,7 +73,7 @@ def _table_prices(table: QueryTable, cost: float, fixed_price: float, size: int,
 
 
 @compiled
-def _take_fresh(table: QueryTable, known: KnownTable, i: int, wild: float) -> None:
+def _take_fresh(table: PulledQueries, known: KnownTable, i: int, wild: float) -> None:
     """Take an item as just pulled: its queries lose its part of their error."""
     for h in range(table.first[i], table.first[i + 1]):
         q = table.holder[h]
@@ -90,7 +90,7 @@ def _take_fresh(table: QueryTable, known: KnownTable, i: int, wild: float) -> No
 
 
 @compiled
-def _gain(table: QueryTable, known: KnownTable, price: Floats, i: int, wild: float) -> float:
+def _gain(table: PulledQueries, known: KnownTable, price: Floats, i: int, wild: float) -> float:
     return gain_of(
         *(i, table.first, table.holder, table.place, table.starts, table.items, table.weights, table.within, price),
         *(known.chance, known.query_mean, known.query_variance, known.mean[i], known.variance[i], known.common),
@@ -99,7 +99,9 @@ def _gain(table: QueryTable, known: KnownTable, price: Floats, i: int, wild: flo
 
 
 @compiled
-def _pick_due(table: QueryTable, items: ItemTable, now: int, longest: int, picked: Integers, c: PullConstants) -> int:
+def _pick_due(
+    table: PulledQueries, items: ItemTable, now: int, longest: int, picked: Integers, c: PullConstants
+) -> int:
     """Pick what is overdue or still to be learnt; gives how many."""
     count = 0
     for i in range(len(items.value)):
@@ -118,7 +120,7 @@ def _pick_due(table: QueryTable, items: ItemTable, now: int, longest: int, picke
 
 @compiled
 def _pick_worth(
-    table: QueryTable,
+    table: PulledQueries,
     items: ItemTable,
     known: KnownTable,
     price: Floats,

@@ -6,7 +6,7 @@ import pytest
 
 from slackwater.core.errors import PlanningError
 from slackwater.planning.pulling.item_prior import LEAST_CHANGES, ItemPrior, growth, priors_of
-from slackwater.planning.pulling.tuning import STAYING
+from slackwater.planning.pulling.model_constants import STAYING
 from slackwater.statistics import Statistics, Ticks
 
 SECOND = 1_000_000

@@ -10,8 +10,8 @@ from slackwater.core.errors import PlanningError
 from slackwater.planning.pulling import FixedInterval, Outcome, PredictedChange, PullQuery, Uncertainty
 from slackwater.planning.pulling.history_sampling import ItemHistory, Motion, past_of
 from slackwater.planning.pulling.item_prior import ItemPrior, priors_of
+from slackwater.planning.pulling.model_constants import LEARNING_PULLS
 from slackwater.planning.pulling.trial import first_price
-from slackwater.planning.pulling.tuning import LEARNING_PULLS
 from slackwater.planning.pulling.warm_start import STUBBORN, begin, spacing_of
 from slackwater.statistics import Statistics, Ticks
 

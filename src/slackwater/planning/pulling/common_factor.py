@@ -23,7 +23,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from slackwater.planning.pulling.tuning import (
+from slackwater.planning.pulling.model_constants import (
     FIRST_LOADING,
     LARGEST_LOADING,
     LARGEST_SURPRISE,

@@ -9,7 +9,7 @@ from what pulls find, one step of expectation and maximisation each.
 import math
 
 from slackwater.kernels.pull_risk import ROUGHER
-from slackwater.planning.pulling.tuning import FIRST_WILD, LEAST_WILD, MOST_WILD, WILD_STEP
+from slackwater.planning.pulling.model_constants import FIRST_WILD, LEAST_WILD, MOST_WILD, WILD_STEP
 
 
 class HeavyTails:

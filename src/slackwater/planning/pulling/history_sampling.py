@@ -22,7 +22,7 @@ from slackwater.kernels import bridge_sampling
 from slackwater.kernels.pull_models import slope
 from slackwater.planning.pulling.item_model import HALF, ItemModel
 from slackwater.planning.pulling.item_prior import ItemPrior
-from slackwater.planning.pulling.tuning import LEAST_SPREAD, STAYING
+from slackwater.planning.pulling.model_constants import LEAST_SPREAD, STAYING
 
 Floats = npt.NDArray[np.float64]
 

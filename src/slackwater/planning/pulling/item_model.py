@@ -20,8 +20,7 @@ every tick, from which delivered fidelity is judged. A straight line would have 
 import math
 from typing import Any
 
-from slackwater.planning.pulling.shared_clock import SharedClock
-from slackwater.planning.pulling.tuning import (
+from slackwater.planning.pulling.model_constants import (
     DISCOUNT,
     HALF_LIFE,
     LEARNING_CYCLE,
@@ -33,6 +32,7 @@ from slackwater.planning.pulling.tuning import (
     UNLIKELY,
     WORST,
 )
+from slackwater.planning.pulling.shared_clock import SharedClock
 
 HALF = len(STAYING)
 MODELS = 2 * HALF

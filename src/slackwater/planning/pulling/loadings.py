@@ -11,7 +11,7 @@ common movement is undetermined; most loadings are taken to be positive.
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.planning.pulling.tuning import LARGEST_LOADING
+from slackwater.planning.pulling.model_constants import LARGEST_LOADING
 
 Floats = npt.NDArray[np.float64]
 

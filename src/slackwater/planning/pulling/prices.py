@@ -19,7 +19,7 @@ worse than a pull too many.
 import math
 from dataclasses import dataclass, field
 
-from slackwater.planning.pulling.tuning import (
+from slackwater.planning.pulling.model_constants import (
     EASE,
     FADING,
     FALLING_TIME,

@@ -16,7 +16,7 @@ is learnt too and multiplied in: the models' growth of variance is corrected whe
 import math
 from typing import Any
 
-from slackwater.planning.pulling.tuning import (
+from slackwater.planning.pulling.model_constants import (
     CALIBRATION,
     CLOCK_DISCOUNT,
     CLOCK_WORST,

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from slackwater.core.errors import PlanningError
 from slackwater.kernels import pull_uncertainty
 from slackwater.planning.pulling.base import LONGEST, PullQuery
-from slackwater.planning.pulling.tuning import CONSTANTS
+from slackwater.planning.pulling.model_constants import CONSTANTS
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

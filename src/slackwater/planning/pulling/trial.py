@@ -22,8 +22,8 @@ from slackwater.core.errors import PlanningError
 from slackwater.planning.pulling.base import LONGEST, PullQuery
 from slackwater.planning.pulling.forecast import Forecast, strength
 from slackwater.planning.pulling.history_sampling import Past
+from slackwater.planning.pulling.model_constants import FIRST_PRICE
 from slackwater.planning.pulling.simulation import run_uncertainty
-from slackwater.planning.pulling.tuning import FIRST_PRICE
 
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 FIDELITIES = (0.90, 0.95, 0.98, 0.99, 0.995)

@@ -31,11 +31,11 @@ from slackwater.planning.pulling.common_factor import CommonFactor, Known, liken
 from slackwater.planning.pulling.delivered_fidelity import UNKNOWN
 from slackwater.planning.pulling.heavy_tails import HeavyTails
 from slackwater.planning.pulling.item_model import ItemModel
+from slackwater.planning.pulling.model_constants import SETTLING
 from slackwater.planning.pulling.prices import Account, Prices
 from slackwater.planning.pulling.risk import lowest_risk, risk
 from slackwater.planning.pulling.scheduler_state import NEVER, SchedulerState
 from slackwater.planning.pulling.shared_clock import SharedClock
-from slackwater.planning.pulling.tuning import SETTLING
 
 AHEAD = 16
 """How many ticks `wake` looks ahead; beyond, waking up for nothing is cheaper than looking."""

@@ -17,10 +17,10 @@ from collections.abc import Sequence
 from slackwater.core.errors import PlanningError
 from slackwater.planning.pulling.item_model import HALF, MODELS, ItemModel
 from slackwater.planning.pulling.item_prior import ItemPrior
+from slackwater.planning.pulling.model_constants import LEARNING_CYCLE, LEARNING_PULLS, STAYING, TRUSTED
 from slackwater.planning.pulling.published.markov import MarkovModel
 from slackwater.planning.pulling.published.predicted_change import PredictedChange
 from slackwater.planning.pulling.scheduler_state import SchedulerState
-from slackwater.planning.pulling.tuning import LEARNING_CYCLE, LEARNING_PULLS, STAYING, TRUSTED
 from slackwater.planning.pulling.uncertainty import Uncertainty
 
 STUBBORN = 12.0
