@@ -15,7 +15,7 @@ from slackwater.kernels.pull_tables import (
     KnownTable,
     PastTable,
     PullConstants,
-    QueryTable,
+    PulledQueries,
     lag_class,
 )
 
@@ -79,7 +79,7 @@ def know_items(
 
 
 @compiled
-def know_queries(table: QueryTable, wild: float, known: KnownTable) -> None:
+def know_queries(table: PulledQueries, wild: float, known: KnownTable) -> None:
     """Mean, variance and risk of each query's error, from its items and what they have in common."""
     for q in range(len(table.within)):
         a, b = 0.0, 0.0
