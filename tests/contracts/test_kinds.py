@@ -305,11 +305,11 @@ def test_conjoined_it_is_the_same_of_the_rows_inside(kind: str, data: st.DataObj
     query, world = data.draw(QUERIES[kind]), World()
     for batch in data.draw(histories()):
         world.apply(batch[0].table, batch)
-    table = data.draw(tables)
+    table = TABLES[data.draw(st.sampled_from(query.tables))]
     region = data.draw(regions(table))
     rows = world.rows()
     inside = {key: row for key, row in rows[table.name].items() if region.contains(row.__getitem__)}
-    narrowed = kind_of(query).conjoin(query, table.name, region) if table.name in query.tables else query
+    narrowed = kind_of(query).conjoin(query, table.name, region)
     assert type(narrowed) is type(query)
     expected = kind_of(query).recompute(query, rows | {table.name: inside})
     assert kind_of(query).recompute(narrowed, rows) == expected
@@ -327,3 +327,12 @@ def test_types_that_cannot_be_compared_are_refused() -> None:
     ):
         with pytest.raises(SlackwaterError, match="BOOLEAN"):
             kind_of(query).check(query, [texts[name] for name in query.tables])
+
+
+def test_a_table_joined_with_itself_is_conjoined_on_both_sides() -> None:
+    cells: dict[str, Scalar | None] = {"item": "a", "value": 1.0, "whole": 2, "name": None}
+    rows: Rows = {("a",): cells, ("b",): {**cells, "item": "b", "value": 3.0}}
+    query = Join("items", "items", "whole", "whole", ("items.item", "items_2.item"))
+    inside = Region((Box.of(Side("value", Interval(3.0, None))),))
+    narrowed = kind_of(query).conjoin(query, "items", inside)
+    assert kind_of(query).recompute(narrowed, {"items": rows}) == {("b", "b"): ("b", "b")}
