@@ -18,7 +18,7 @@ from slackwater.core.arrow import field as arrow_field
 from slackwater.core.query import AnswerShape, StandingQuery
 from slackwater.core.region import Region
 from slackwater.core.schema import TableSchema
-from slackwater.core.types import Instant, Key, Position, Row, Scalar
+from slackwater.core.types import Key, Position, Row, Scalar
 from slackwater.core.update import Operation
 from slackwater.kinds.base import TableKind
 from slackwater.kinds.registry import kind_of
@@ -125,11 +125,6 @@ class PlainHost(Host):
     def wake(self, number: int) -> None:
         """Nothing is halted."""
 
-    def advance(self, time: Instant, position: Position) -> Notifications:
-        """Nothing here depends on time."""
-        self._position = position
-        return Notifications(position)
-
     def answer(self, number: int) -> Answer:
         """Everything published of a query so far."""
         kept = self._kept[number]
@@ -158,11 +153,13 @@ class PlainHost(Host):
     def snapshot(self) -> bytes:
         """The whole state."""
         kept = [(number, one.query, one.inside, one.published, one.changed) for number, one in self._kept.items()]
-        return pickle.dumps((self._position, self._tables, self._queries, self._rows, self._ranks, kept))
+        parts = (self._position, self._time, self._tables, self._queries, self._rows, self._ranks, kept)
+        return pickle.dumps(parts)
 
     def restore(self, body: bytes) -> None:
         """Restore the state from a snapshot."""
-        self._position, self._tables, self._queries, self._rows, self._ranks, kept = pickle.loads(body)
+        parts = pickle.loads(body)
+        self._position, self._time, self._tables, self._queries, self._rows, self._ranks, kept = parts
         self._kept = {
             number: _Kept(query, _remembered(query), inside, published, changed)
             for number, query, inside, published, changed in kept

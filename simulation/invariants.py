@@ -7,7 +7,8 @@
 5.  *Nothing held back.* What is certain is as of a position no earlier than where the node stood at the reading of the
     client's clock that it gave back, which is less than a lease ago.
 6.  *Told once.* The changes told to the program, applied in order, give what is shown, and each of them is a change.
-7.  *Convergence.* When the network has healed, everything wanted is certain and right as of the end of the log.
+7.  *Log time.* It never goes back, and every host has the same at the same position.
+8.  *Convergence.* When the network has healed, everything wanted is certain and right as of the end of the log.
 """
 
 from collections.abc import Mapping
@@ -123,6 +124,14 @@ class Invariants:
                 self._check_answer(where, program, held, shown)
                 program.checked[ref] = known
                 self.checks += 1
+
+    def check_time(self, name: str, position: int, time: int) -> None:
+        """Log time as a node has it at a position, against the log."""
+        before, last = self._truth.ticks(position)
+        if last < before:
+            raise Violation(f"log time goes back from {before} to {last} before position {position}")
+        if time != last:
+            raise Violation(f"{name}: log time is {time} at position {position}, and {last} in the log")
 
     def converged(self, program: Program, state: ClientState, wanted: Mapping[int, str], now: int) -> str | None:
         """Why a client has not come to the right answers at the end of the log; None where it has."""

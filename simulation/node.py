@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
@@ -10,8 +11,11 @@ from typing import TYPE_CHECKING
 from simulation.clock import Schedule, SkewedClock
 from simulation.network import Link, Network
 from simulation.truth import Truth
+from slackwater.core.types import Instant
 from slackwater.dissemination.encoding import Encoding, decode_from_client, encode
 from slackwater.dissemination.messages import Frame, Snapshot, Subscribed, Suspended
+from slackwater.hosting.log_clock import LogClock
+from slackwater.log.records import TimePassed
 from slackwater.sessions.engine import NodeEngine
 from slackwater.sessions.events import (
     Append,
@@ -36,6 +40,8 @@ if TYPE_CHECKING:
 
 LIMITS = ServerLimits(held_facts=10, recent_keys=6)
 """So small that every limit is met in a few seconds."""
+_BEGINNING = 1_800_000_000_000_000
+"""Where wall clocks begin."""
 _COALESCED = 5_000
 """A node's timer is no more exact than this."""
 
@@ -55,9 +61,14 @@ class SimulatedNode:
         make_engine: Callable[[], NodeEngine],
         happened: Counter[str],
         note: Callable[[str, object], None],
+        make_log_clock: Callable[[Instant], LogClock] = LogClock,
     ) -> None:
         self.name = name
         self.clock = SkewedClock(random.randrange(10**12))
+        self.wall = SkewedClock(_BEGINNING)
+        """The clock of the machine, which can be set."""
+        self.watch: Callable[[str, int, int], None] | None = None
+        """Is shown the position and the log time wherever the node stands."""
         self.generation = 0
         self.up = False
         self.stood: dict[int, tuple[list[int], list[int]]] = {}
@@ -76,6 +87,7 @@ class SimulatedNode:
         self._make_engine = make_engine
         self._happened = happened
         self._note = note
+        self._make_log_clock = make_log_clock
         self._snapshot: bytes | None = None
         self._wake: int | None = None
         self.start()
@@ -95,6 +107,7 @@ class SimulatedNode:
             self.engine.restore(self._snapshot)
         for _ in self.engine.events(self._truth.read(self.engine.position, self._truth.end)):
             pass
+        self._log_clock = self._make_log_clock(self.engine.host.time)
         self.state = self._state_class(self.name, self.generation, self._rules, self.engine)
         self._note(self.name, f"starts as generation {self.generation} at {self.engine.position}")
         for event in self.engine.registered():
@@ -136,6 +149,20 @@ class SimulatedNode:
                     self.handle(event)
                 self._stands()
 
+    def tick(self, periods: frozenset[int]) -> None:
+        """Append a tick to the log if one is due: of the nodes of a log the one that writes it does so."""
+        tick = self._log_clock.due(Instant(self.wall.read(self._schedule.now)), periods) if self.up else None
+        if tick is not None:
+            self._happened["tick"] += 1
+            self._note("log", f"a tick of {tick}")
+            self._truth.append([TimePassed(tick)])
+            self._log_clock = self._log_clock.after(tick)
+
+    def set_wall(self, by: int) -> None:
+        """Set the clock of the machine ahead, or back."""
+        self._happened["wall clock set back" if by < 0 else "wall clock set ahead"] += 1
+        self.wall = replace(self.wall, offset=self.wall.offset + by)
+
     def position_at(self, generation: int, time: int) -> int:
         """Where a life of this node stood at a time."""
         times, positions = self.stood[generation]
@@ -152,6 +179,8 @@ class SimulatedNode:
         times, positions = self.stood[self.generation]
         times.append(self._schedule.now)
         positions.append(int(self.state.position))
+        if self.watch is not None:
+            self.watch(self.name, int(self.engine.position), self.engine.host.time)
 
     # Connections.
 

@@ -11,7 +11,7 @@ from slackwater.core.types import Key, Position, Row
 from slackwater.core.update import Operation, Update
 from slackwater.kinds.registry import kind_of, query_of
 from slackwater.log.base import Entry, cut
-from slackwater.log.records import Record, Registered, TableDefined, Unregistered, Updates
+from slackwater.log.records import Record, Registered, TableDefined, TimePassed, Unregistered, Updates
 
 _UNKNOWN = object()
 
@@ -45,6 +45,8 @@ class Truth:
         self._firsts: list[int] = []
         self._versions: dict[Key, _Versions] = {}
         self._standing: dict[int, list[Standing]] = {}
+        self._ticks: list[tuple[int, int]] = []
+        """Where each tick of the log clock ends, and its time."""
         self._answers: dict[tuple[StandingQuery, int], object] = {}
         self.append([TableDefined(table)])
 
@@ -66,6 +68,8 @@ class Truth:
                     known = self._standing.get(record.number, [])
                     if known and known[-1].query is not None:
                         known.append(Standing(entry.end, known[-1].epoch, None))
+                case TimePassed(time):
+                    self._ticks.append((entry.end, time))
                 case _:
                     pass
 
@@ -84,6 +88,12 @@ class Truth:
                 break
             found.append(cut(entry, Position(start), Position(end)))
         return found
+
+    def ticks(self, position: int) -> tuple[int, int]:
+        """The times of the last two ticks of the log up to a position; 0 where there are none."""
+        place = bisect_right(self._ticks, position, key=lambda tick: tick[0])
+        before, last = [0, 0, *(time for _, time in self._ticks[:place][-2:])][-2:]
+        return before, last
 
     def standing(self, number: int, position: int) -> Standing | None:
         """The form in which a query was in force at a position."""

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 
 from simulation import workload
@@ -14,13 +15,17 @@ from simulation.node import SimulatedNode
 from simulation.truth import Truth
 from slackwater.client.live.state import ClientState
 from slackwater.core.query import AnswerShape
+from slackwater.core.types import Instant
 from slackwater.dissemination.encoding import Encoding
+from slackwater.hosting.log_clock import LogClock
 from slackwater.log.records import Registered, Unregistered
 from slackwater.sessions.engine import NodeEngine
 from slackwater.sessions.rules import SessionRules
 from slackwater.sessions.state import ServerState
 
 _SECOND = 1_000_000
+TICK_PERIODS = frozenset({200_000, 300_000})
+"""As if queries needed them."""
 RULES = SessionRules(
     lease=1 * _SECOND,
     heartbeat=250_000,
@@ -45,6 +50,7 @@ class Setting:
     client: type[ClientState] = ClientState
     engine: Callable[[], NodeEngine] | None = None
     """None: the real one in some worlds, a quicker one in the others."""
+    log_clock: Callable[[Instant], LogClock] = LogClock
 
 
 class World:
@@ -74,10 +80,15 @@ class World:
                 setting.engine or workload.engine(seed),
                 self.happened,
                 self.note,
+                setting.log_clock,
             )
             for nth in range(setting.nodes)
         ]
         self.invariants = self.invariants_class(self.truth, {node.name: node for node in self.nodes}, RULES.lease)
+        for node in self.nodes:
+            node.watch = self.invariants.check_time
+        # A tick ends a step, and long steps show more: half of the worlds are without.
+        self._ticking = Random(f"wall clocks of {seed}") if seed % 2 == 0 else None
         self.clients = [
             self.client_class(
                 f"c{nth}",
@@ -153,6 +164,9 @@ class World:
         for node in self.nodes:
             node.appends_lost = 0.2
             self._follow(node)
+        if self._ticking is not None:
+            self._set_walls(self.nodes[0], self._ticking)
+            self._tick(self.nodes[0])
 
     def _at_random(self, call: Callable[[], None], times: int) -> None:
         for _ in range(times):
@@ -161,6 +175,15 @@ class World:
     def _follow(self, node: SimulatedNode) -> None:
         node.follow()
         self.schedule.after(self.random.randrange(50_000, 500_000), lambda: self._follow(node))
+
+    def _set_walls(self, writer: SimulatedNode, random: Random) -> None:
+        for by in (random.randrange(-2 * _SECOND, 0), random.randrange(_SECOND), random.randrange(-_SECOND, 0)):
+            self.schedule.at(random.randrange(self.setting.chaos), partial(writer.set_wall, by))
+
+    def _tick(self, writer: SimulatedNode) -> None:
+        writer.tick(TICK_PERIODS)
+        if self.schedule.now < self.setting.chaos:
+            self.schedule.after(50_000, lambda: self._tick(writer))
 
     def _change(self) -> None:
         many = self.random.randint(1, 6)

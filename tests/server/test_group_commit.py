@@ -9,8 +9,9 @@ import pytest
 from slackwater.core import Column, DataType, TableSchema
 from slackwater.core.clock import ManualClock
 from slackwater.core.errors import LogError, SchemaError
-from slackwater.core.types import Position
-from slackwater.log import Record, TableDefined, TableDropped
+from slackwater.core.types import Instant, Position
+from slackwater.hosting.log_clock import LogClock
+from slackwater.log import Log, Record, TableDefined, TableDropped, TimePassed
 from slackwater.server.group_commit import Busy, Target, WriteQueue
 from slackwater.server.uncommitted_log import UncommittedLog
 from tests.support.memory_log import MemoryLog
@@ -110,4 +111,75 @@ def test_the_memory_is_written_when_the_queue_opens(tmp_path: Path) -> None:
         log.append([TableDefined(table("a"))])
         queue = WriteQueue(log, ManualClock(), memory, 1000, lambda: None)
         assert memory.exists()
+        queue.finish()
+
+
+def records(log: Log) -> list[int | str]:
+    """The times of ticks and the names of tables."""
+    found: list[int | str] = []
+    for entry in log.read(log.start):
+        match entry.record:
+            case TimePassed(time):
+                found.append(int(time))
+            case TableDefined(schema):
+                found.append(schema.name)
+    return found
+
+
+async def test_a_tick_stands_before_the_group_and_comes_by_itself_where_there_is_none() -> None:
+    clock, ticked = ManualClock(Instant(1_500_000)), asyncio.Event()
+    with Counting() as log:
+        queue = WriteQueue(log, clock, None, 1000, ticked.set, LogClock(Instant(1_000_000)))
+        writing = asyncio.create_task(queue.run())
+        await queue.submit(make("a"))
+        assert records(log) == ["a"]
+        queue.keep_time(frozenset({1_000_000}))
+        await queue.submit(make("b"))
+        assert records(log) == ["a", "b"]
+        clock.sleep(3.7)
+        await asyncio.gather(*(queue.submit(make(name)) for name in ("c", "d")))
+        assert records(log) == ["a", "b", 5_000_000, "c", "d"]
+        assert log.appends == 3
+        clock.sleep(1)
+        ticked.clear()
+        # Only to have the clock looked at now, and not within the second in which it is read again.
+        queue.keep_time(frozenset({500_000}))
+        await ticked.wait()
+        assert records(log)[-2:] == ["d", 6_000_000]
+        await queue.close()
+        await writing
+        queue.finish()
+
+
+async def test_time_stands_still_while_the_wall_is_behind_the_log() -> None:
+    clock = ManualClock(Instant(2_000_000))
+    with Counting() as log:
+        queue = WriteQueue(log, clock, None, 1000, lambda: None, LogClock(Instant(5_000_000)))
+        queue.keep_time(frozenset({1_000_000}))
+        writing = asyncio.create_task(queue.run())
+        for name in ("a", "b", "c"):
+            await queue.submit(make(name))
+            clock.sleep(1.5)
+        assert records(log) == ["a", "b", "c"]
+        await queue.submit(make("d"))
+        assert records(log)[3:] == [6_000_000, "d"]
+        await queue.close()
+        await writing
+        queue.finish()
+
+
+async def test_a_tick_that_could_not_be_written_comes_with_the_next_group() -> None:
+    clock = ManualClock(Instant(1_500_000))
+    with Counting() as log:
+        queue = WriteQueue(log, clock, None, 1000, lambda: None)
+        log.broken = True
+        queue.keep_time(frozenset({1_000_000}))
+        writing = asyncio.create_task(queue.run())
+        with pytest.raises(LogError, match="full"):
+            await queue.submit(make("a"))
+        log.broken = False
+        await queue.submit(make("a"))
+        assert records(log) == [1_000_000, "a"]
+        await queue.close()
+        await writing
         queue.finish()

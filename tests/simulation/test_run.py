@@ -52,6 +52,9 @@ IN_SOME_WORLDS = {
     "node behind the client",
     "replan of rows",
     "resumed without a snapshot",
+    "tick",
+    "wall clock set ahead",
+    "wall clock set back",
 }
 
 

@@ -1,6 +1,6 @@
 """Mutations of the simulation: planted bugs, each in a few lines, that measure the power of its invariants."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,9 @@ from simulation.world import Setting
 from slackwater.client.live.replica import Held
 from slackwater.client.live.state import ClientState
 from slackwater.core.query import StandingQuery
+from slackwater.core.types import Instant
 from slackwater.dissemination.messages import Delete, Fact, Frame, Subscribed, Upsert, WireRow
+from slackwater.hosting.log_clock import LogClock
 from slackwater.hosting.step import Registration
 from slackwater.log import Entry, Registered
 from slackwater.sessions.events import QueryRegistered, QueryUnregistered
@@ -86,6 +88,32 @@ class LatePlanTaken(PlainLabEngine):
         one = Registration(record.number, record.owner, record.name, record.text, entry.first, record.epoch)
         self._standing.add(one, query)
         made.registered.append((one, query))
+
+
+# The log clock.
+
+
+class FollowsTheWall(LogClock):
+    """When the wall clock is set back, ticks go back with it."""
+
+    def due(self, wall: Instant, periods: Collection[int]) -> Instant | None:
+        tick = max(wall - wall % period for period in periods)
+        return Instant(tick) if tick != self.last else None
+
+    def after(self, tick: Instant) -> LogClock:
+        return FollowsTheWall(tick)
+
+
+def _from_nothing(last: Instant) -> LogClock:
+    return LogClock()
+
+
+class TimeForgotten(PlainHost):
+    """After a restart a host is without log time until the next tick."""
+
+    def restore(self, body: bytes) -> None:
+        super().restore(body)
+        self._time = Instant(0)
 
 
 # The node.
@@ -279,4 +307,7 @@ PLANTED = (
     Planted("the lease begins when a frame arrives", _client(LeaseFromArrival)),
     Planted("the lease never ends", _client(LeaseNeverEnds)),
     Planted("a missing frame is passed over", _client(GapsIgnored)),
+    Planted("the log clock follows the wall clock back", Setting(log_clock=FollowsTheWall, engine=PlainLabEngine)),
+    Planted("a restarted writer forgets the ticks of the log", Setting(log_clock=_from_nothing, engine=PlainLabEngine)),
+    Planted("log time is not in a snapshot", _host(TimeForgotten)),
 )

@@ -2,7 +2,8 @@
 
 Records go in, *steps* come out. A step is a run of neighbouring records of one sort: updates, gathered by table so that
 each table is applied once, or whatever changes tables and registrations. So a thousand small appends cost as little
-as a large one, and a query never hears of a change that came before it.
+as a large one, and a query never hears of a change that came before it. A tick of the log clock is a step by itself: it
+ends exactly there, and what operators say of the time is in it, however the log is cut.
 
 A registration carries its query as it was bound when it was asked for. One that does not fit the tables at its
 position, because they were dropped in the same moment, is ignored; dropping a table ends the queries on it.
@@ -43,7 +44,6 @@ from slackwater.log import (
     Updates,
 )
 from slackwater.processing.base import Answer, Notifications
-from slackwater.processing.concatenate import merged
 from slackwater.processing.host import Host
 from slackwater.processing.joined import LineSample, ShardPart
 from slackwater.processing.joined.sample import some_of
@@ -70,6 +70,7 @@ class _Sort(Enum):
     ROWS = "rows"
     BEGIN = "begin"
     END = "end"
+    TICK = "tick"
 
 
 def _sort(entry: Entry) -> _Sort:
@@ -78,6 +79,8 @@ def _sort(entry: Entry) -> _Sort:
             return _Sort.ROWS
         case Unregistered() | TableDropped():
             return _Sort.END
+        case TimePassed():
+            return _Sort.TICK
         case _:
             return _Sort.BEGIN
 
@@ -124,6 +127,11 @@ class QueryEngine:
     def tables(self) -> Mapping[str, TableSchema]:
         """The tables there are."""
         return self.host.tables
+
+    @property
+    def tick_periods(self) -> frozenset[int]:
+        """Microseconds between the ticks that any registered query needs, whoever keeps it."""
+        return self._standing.periods
 
     def query(self, number: int) -> StandingQuery:
         """The query of a registration that is in force."""
@@ -214,6 +222,8 @@ class QueryEngine:
         for sort, run in groupby(entries, key=_sort):
             if sort is _Sort.ROWS:
                 yield from self._rows(run)
+            elif sort is _Sort.TICK:
+                yield from self._ticks(run)
             else:
                 yield from self._others(run)
 
@@ -238,6 +248,11 @@ class QueryEngine:
                     batches.setdefault(piece.record.table, []).append(piece.record.batch)
         if rows:
             yield Step(self._apply(batches, end))
+
+    def _ticks(self, entries: Iterable[Entry]) -> Iterator[Step]:
+        for entry in entries:
+            assert isinstance(entry.record, TimePassed)
+            yield Step(self.host.advance(entry.record.time, entry.end))
 
     def _apply(self, batches: dict[str, list[pa.RecordBatch]], end: Position) -> Notifications:
         # In the order of names: the notifications of several engines for one step can then be merged.
@@ -276,8 +291,6 @@ class QueryEngine:
                 self._register(record, entry, made)
             case Unregistered(_, number):
                 self._unregister(number, end, made)
-            case TimePassed(time):
-                made.notifications.append(self.host.advance(time, end))
             case _:
                 raise StoreError(f"a host does not know what to do with a {type(entry.record).__name__} record")
 
@@ -369,7 +382,6 @@ class _StepBuilder:
     """Builder of a step of registrations."""
 
     def __init__(self) -> None:
-        self.notifications: list[Notifications] = []
         self.defined: list[TableSchema] = []
         self.registered: list[tuple[Registration, StandingQuery]] = []
         self.unregistered: list[Registration] = []
@@ -380,7 +392,7 @@ class _StepBuilder:
     def step(self, position: Position) -> Step:
         """The finished step."""
         return Step(
-            merged(self.notifications, position),
+            Notifications(position),
             tuple(self.defined),
             tuple(self.registered),
             tuple(self.unregistered),

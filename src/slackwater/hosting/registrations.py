@@ -16,7 +16,7 @@ from slackwater.core.query import StandingQuery
 from slackwater.core.rights import EVERY_ROW, Grant
 from slackwater.core.types import Position
 from slackwater.hosting.step import Registration
-from slackwater.kinds.registry import kept_as, plain_query, query_of
+from slackwater.kinds.registry import KINDS, is_timed, kept_as, plain_query, query_of, tick_period
 
 _Identity: TypeAlias = tuple[str, Grant]
 """What makes two registrations one query: its text, and the rights that it was conjoined with."""
@@ -50,6 +50,10 @@ class Registrations:
         """Family of each query on several tables; those in `_unread` are missing."""
         self._unread: set[int] = set()
         self._counts: Counter[Hashable] = Counter()
+        self._periods: dict[int, int] = {}
+        """Microseconds between ticks, of those that need ticks."""
+        self._sharing: Counter[int] = Counter()
+        """How many have each period."""
 
     def add(self, one: Registration, query: StandingQuery, family: Hashable | None = None) -> None:
         """Add a registration, or replace the one of its number."""
@@ -58,6 +62,7 @@ class Registrations:
         self._index(one)
         self._tables[number] = query.tables
         self._note_family(number, family)
+        self._note_period(number, query)
         plain = (
             number,
             one.owner,
@@ -79,6 +84,11 @@ class Registrations:
         self._tables.pop(number, None)
         self._encoded.pop(number, None)
         self._unread.discard(number)
+        period = self._periods.pop(number, None)
+        if period is not None:
+            self._sharing[period] -= 1
+            if not self._sharing[period]:
+                del self._sharing[period]
         family = self._families.pop(number, None)
         if family is not None:
             self._counts[family] -= 1
@@ -151,6 +161,17 @@ class Registrations:
             self._families[number] = family
             self._counts[family] += 1
 
+    @property
+    def periods(self) -> frozenset[int]:
+        """Microseconds between the ticks that any of them needs, whoever keeps it."""
+        return frozenset(self._sharing)
+
+    def _note_period(self, number: int, query: StandingQuery) -> None:
+        period = tick_period(query)
+        if period is not None:
+            self._periods[number] = period
+            self._sharing[period] += 1
+
     def plain(self) -> list[msgspec.Raw]:
         """All registrations in encoded form."""
         return list(self._encoded.values())
@@ -159,6 +180,7 @@ class Registrations:
     def of(cls, plain: list[msgspec.Raw]) -> "Registrations":
         """Load registrations from encoded form."""
         made = cls()
+        any_timed = any(kind.timed for kind in KINDS)
         for raw in plain:
             body = raw.copy()
             one = _DECODER.decode(body)
@@ -169,6 +191,8 @@ class Registrations:
             made._encoded[number] = body
             if len(made._tables[number]) > 1:
                 made._unread.add(number)
+            if any_timed and is_timed(msgspec.msgpack.decode(one.query)[0]):
+                made._note_period(number, made.query(number))
         return made
 
 

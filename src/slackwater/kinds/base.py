@@ -63,6 +63,8 @@ class QueryKind(ABC, Generic[Q]):
     """True if a table must not be dropped while a query of this kind reads it."""
     bounded: ClassVar[bool] = False
     """True if WITHIN is allowed."""
+    timed: ClassVar[bool] = False
+    """True if queries may depend on the log clock; `tick_period` then says how often."""
 
     @property
     def tag(self) -> str:
@@ -112,6 +114,13 @@ class QueryKind(ABC, Generic[Q]):
     def kept_as(self, query: Q) -> StandingQuery:
         """The query in the form that operators register."""
         return query
+
+    def tick_period(self, query: Q) -> int | None:
+        """Microseconds between the ticks that the query needs, at multiples of it; None where it needs none.
+
+        A host may see ticks of other queries as well, and one tick in the place of several after a gap.
+        """
+        return None
 
     # ---- the answer
 

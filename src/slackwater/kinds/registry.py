@@ -56,6 +56,12 @@ def query_of(plain: list[Any], text: str = "") -> StandingQuery:
 def check_query(query: StandingQuery, schema: Callable[[str], TableSchema]) -> None:
     """Refuse a query that names what its tables do not have, or compares what cannot be compared."""
     kind_of(query).check(query, [schema(name) for name in query.tables])
+    period = tick_period(query)
+    if period is not None and period < SHORTEST_PERIOD:
+        raise NotSupported(
+            f"ticks are at least {SHORTEST_PERIOD} µs apart, and this query asks for one every {period} µs; choose a "
+            f"longer period"
+        )
 
 
 def conjoin(query: StandingQuery, grant: Grant) -> StandingQuery:
@@ -71,6 +77,21 @@ def kept_as(query: StandingQuery) -> StandingQuery:
     """The query in the form that operators register."""
     kept: StandingQuery = kind_of(query).kept_as(query)
     return kept
+
+
+SHORTEST_PERIOD = 1_000
+"""Microseconds between two ticks that a query may need, at least: each is a record that is flushed to the disk."""
+
+
+def tick_period(query: StandingQuery) -> int | None:
+    """Microseconds between the ticks of the log clock that a query needs; None where it needs none."""
+    kind = kind_of(query)
+    return kind.tick_period(query) if kind.timed else None
+
+
+def is_timed(tag: str) -> bool:
+    """Whether queries whose lists begin with a tag may need ticks."""
+    return any(kind.timed and kind.tag == tag for kind in KINDS)
 
 
 def answer_table(query: StandingQuery) -> str:

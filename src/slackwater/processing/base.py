@@ -223,7 +223,7 @@ class Operator(ABC):
         """Take the changes of a batch in, of each table at most once; `tables` are the state after them."""
 
     def advance(self, time: Instant, position: Position) -> Notifications:
-        """Let time pass, for queries that depend on it."""
+        """Let time pass, for queries that depend on it. `time` is later at each call; each is a step by itself."""
         return Notifications(position)
 
     @abstractmethod
@@ -335,7 +335,7 @@ class TableOperator(ABC):
         """Take changes in; `latest` is the state after them, `position` the end of their batch."""
 
     def advance(self, time: Instant, position: Position) -> Notifications:
-        """Let time pass, for queries that depend on it."""
+        """Let time pass, for queries that depend on it. `time` is later at each call; each is a step by itself."""
         return Notifications(position)
 
     @abstractmethod

@@ -58,6 +58,7 @@ class Host:
         self._encoded: dict[int, msgspec.Raw] = {}
         """Queries as they stand in a snapshot, made when the first one is taken: most queries outlive many."""
         self._position = Position(0)
+        self._time = Instant(0)
         self.watch: Callable[[Changes], None] | None = None
         """Is shown what every batch changes; not part of the state."""
         self.rebuilt: dict[str, tuple[int, ...]] = {}
@@ -67,6 +68,11 @@ class Host:
     def position(self) -> Position:
         """The end of what has been applied."""
         return self._position
+
+    @property
+    def time(self) -> Instant:
+        """Log time at the position: that of the latest tick, 0 before the first. Event times never move it."""
+        return self._time
 
     @property
     def tables(self) -> Mapping[str, TableSchema]:
@@ -181,16 +187,16 @@ class Host:
             for one in changes:
                 if len(one):
                     self.watch(one)
-        everything = merged([one.apply(changes, self._tables, position) for one in self.operators], position)
-        # In the order of names, as several hosts together publish it.
-        rows = tuple(sorted(everything.rows, key=lambda rows: rows.table))
-        return replace(everything, rows=rows)
+        return _combined([one.apply(changes, self._tables, position) for one in self.operators], position)
 
     def advance(self, time: Instant, position: Position) -> Notifications:
-        """Let time pass."""
+        """Let time pass. It never goes back: a tick that is not later than log time changes only the position."""
         self._check_order(position)
         self._position = position
-        return merged([operator.advance(time, position) for operator in self.operators], position)
+        if time <= self._time:
+            return Notifications(position)
+        self._time = time
+        return _combined([operator.advance(time, position) for operator in self.operators], position)
 
     def answer(self, number: int) -> Answer:
         """Everything published of a query so far: the first answer of a new subscriber."""
@@ -277,6 +283,7 @@ class Host:
             "host",
             {
                 "position": self._position,
+                "time": self._time,
                 "tables": [self._tables[name].snapshot() for name in sorted(self._tables)],
                 "queries": [self._plain(number) for number in sorted(self._queries)],
                 "operators": [[one.name, one.snapshot(), one.version] for one in self.operators],
@@ -323,6 +330,8 @@ class Host:
         self._keepers = {number: self._keeper(query) for number, query in self._queries.items()}
         self._encoded, self.rebuilt = {}, {}
         self._position = Position(parts["position"])
+        # Snapshots of before there was a log clock are of logs without ticks.
+        self._time = Instant(parts.get("time", 0))
         for operator in self.operators:
             own, *version = found.get(operator.name, (None,))
             if own is not None and (version or [1]) == [operator.version]:
@@ -336,6 +345,8 @@ class Host:
             raise StoreError(
                 f"the snapshot does not have the state of {operator.name}, which only the log can give back"
             )
+        if self._time:
+            operator.advance(self._time, self._position)
         for number in numbers:
             operator.register(number, self._queries[number], self._tables, self._position)
         if numbers:
@@ -344,3 +355,9 @@ class Host:
     def _check_order(self, position: Position) -> None:
         if position < self._position:
             raise StoreError(f"records are applied in order: this host stands at {self._position}, not at {position}")
+
+
+def _combined(said: Sequence[Notifications], position: Position) -> Notifications:
+    """Notifications of several operators as one; rows in the order of names, as several hosts together publish it."""
+    everything = merged(said, position)
+    return replace(everything, rows=tuple(sorted(everything.rows, key=lambda rows: rows.table)))

@@ -3,21 +3,26 @@
 While one group is on its way to the disk the next one gathers; so under load there is one flush for many requests,
 and without load a request waits for no other. A request submits a *change*: a function that reads the tables as
 they will be then and appends through the intake or the log. Its result is handed over after the flush.
+
+The writer of the log also keeps its clock (`hosting.log_clock`): a tick that is due stands before the records of the
+group that is written next, and is written by itself when nothing else comes.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from slackwater.core.clock import Clock
 from slackwater.core.errors import LogError, SlackwaterError
-from slackwater.core.types import Position
+from slackwater.core.types import Instant, Position
+from slackwater.hosting.log_clock import LogClock
 from slackwater.intake import Intake
-from slackwater.log import Log
+from slackwater.log import Log, TimePassed
 from slackwater.server.uncommitted_log import UncommittedLog
 
 Result = TypeVar("Result")
@@ -29,6 +34,10 @@ MOST_ROWS = 200_000
 SAVE_EVERY = 1_000_000
 """Positions between two savings of the intake's memory. The intake must never save by itself here, as what it
 remembers may not be durable yet; it would do so after `intake.SAVE_EVERY`, which is more than this and a group."""
+
+LOOK_SECONDS = 1.0
+"""How soon, at most, the wall clock is read again while a tick is to come: it may be set; and how soon a tick is tried
+again that could not be written."""
 
 
 class Busy(SlackwaterError):
@@ -59,10 +68,19 @@ class WriteQueue:
     """Takes changes on the event loop and makes them durable on a thread of its own."""
 
     def __init__(
-        self, log: Log, clock: Clock, memory: Path | None, pending_rows: int, durable: Callable[[], None]
+        self,
+        log: Log,
+        clock: Clock,
+        memory: Path | None,
+        pending_rows: int,
+        durable: Callable[[], None],
+        log_clock: LogClock | None = None,
     ) -> None:
         self._log = log
         self._clock = clock
+        self._log_clock = log_clock or LogClock()
+        self._periods: frozenset[int] = frozenset()
+        self._tick_failed = False
         self._memory = memory
         self._most = pending_rows
         self._durable = durable
@@ -101,21 +119,44 @@ class WriteQueue:
         result: Result = await asyncio.shield(waiting.future)
         return result
 
+    def keep_time(self, periods: frozenset[int]) -> None:
+        """Append ticks for queries with these periods, in microseconds, from now on; none without a period."""
+        if periods != self._periods:
+            self._periods = periods
+            self._awake.set()
+
     async def run(self) -> None:
         """Write until closed."""
-        loop = asyncio.get_running_loop()
         while not (self._closing and not self._queue):
-            await self._awake.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._seconds_to_tick()):
+                    await self._awake.wait()
             self._awake.clear()
+            if not self._queue and not self._closing and self._due() is not None:
+                await self._commit([])
             while self._queue:
-                group = self._next_group()
-                await loop.run_in_executor(self._thread, self._write, group)
-                self.groups += 1
-                self.changes += len(group)
-                self._durable()
-                for waiting in group:
-                    self._rows -= waiting.rows
-                    _settle(waiting)
+                await self._commit(self._next_group())
+
+    async def _commit(self, group: list[_Waiting]) -> None:
+        """Make a group durable, after the tick that is due."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._write, group, self._due())
+        self.groups += 1
+        self.changes += len(group)
+        self._durable()
+        for waiting in group:
+            self._rows -= waiting.rows
+            _settle(waiting)
+
+    def _due(self) -> Instant | None:
+        return self._log_clock.due(self._clock.now(), self._periods) if self._periods else None
+
+    def _seconds_to_tick(self) -> float | None:
+        """How long to wait for a change before a tick is looked at again; None: for ever."""
+        wall = self._clock.now()
+        due = self._log_clock.next_due(wall, self._periods)
+        if due is None:
+            return None
+        return LOOK_SECONDS if self._tick_failed else min((due - wall) / 1_000_000, LOOK_SECONDS)
 
     async def close(self) -> None:
         """Write what waits, then save the memory; `run` returns."""
@@ -137,8 +178,10 @@ class WriteQueue:
         group, self._queue = self._queue[:count], self._queue[count:]
         return group
 
-    def _write(self, group: list[_Waiting]) -> None:
-        """On the thread: run the changes in order, then one append for all."""
+    def _write(self, group: list[_Waiting], tick: Instant | None) -> None:
+        """On the thread: run the changes in order, then one append for all, the tick first."""
+        if tick is not None:
+            self._target.log.append([TimePassed(tick)])
         for waiting in group:
             try:
                 waiting.result = waiting.change(self._target)
@@ -149,6 +192,9 @@ class WriteQueue:
                 waiting.error = error
         try:
             end = self._target.log.flush()
+            if tick is not None:
+                self._log_clock = self._log_clock.after(tick)
+            self._tick_failed = False
             if end - self._saved >= SAVE_EVERY:
                 self.save()
         except (LogError, OSError) as error:
@@ -163,6 +209,7 @@ class WriteQueue:
     def _fail(self, group: list[_Waiting], error: Exception) -> None:
         """The append failed: no change of the group is done, and the intake's memory of them is dropped."""
         _report.error("the log could not be written: %s", error)
+        self._tick_failed = True
         for waiting in group:
             waiting.error = waiting.error or error
         try:

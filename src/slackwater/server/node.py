@@ -31,6 +31,7 @@ from slackwater.core.rights import EVERY_ROW, Grant
 from slackwater.core.types import Position
 from slackwater.deployment.endpoint_file import read_state
 from slackwater.dissemination.transports import TransportLimits
+from slackwater.hosting.log_clock import LogClock
 from slackwater.hosting.snapshots import NodeSnapshot, SnapshotFolder
 from slackwater.hosting.step import Registration
 from slackwater.intake import MEMORY_FILE
@@ -295,7 +296,9 @@ class Node:
             work += part.work()
         if self.writable:
             pending, memory = self.settings.limits.pending_rows, self.settings.memory
-            self._writing = WriteQueue(self.log, self.clock, memory, pending, self._more.set)
+            log_clock = LogClock(self.engine.host.time)
+            self._writing = WriteQueue(self.log, self.clock, memory, pending, self._more.set, log_clock)
+            self._writing.keep_time(self.engine.tick_periods)
             if self.registrar.outdated():
                 work.append(self._apply_rights())
             work.append(self._writing.run())
@@ -473,6 +476,8 @@ class Node:
             lane.told(events)
         for planner in self.planners:
             planner.followed()
+        if self._writing is not None:
+            self._writing.keep_time(self.engine.tick_periods)
         position = self.engine.position
         for at, waiting in self._reached:
             if at <= position and not waiting.done():

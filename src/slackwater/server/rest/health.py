@@ -43,6 +43,7 @@ async def metrics(call: Call) -> Response:
             log_start=log_start,
             log_end=log_end,
             position=engine.position,
+            log_time=engine.host.time,
             snapshot_position=node.snapshot_position,
             tables=len(engine.tables),
             subscriptions=len(engine.registrations),
