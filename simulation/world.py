@@ -50,7 +50,8 @@ class Setting:
     client: type[ClientState] = ClientState
     engine: Callable[[], NodeEngine] | None = None
     """None: the real one in some worlds, a quicker one in the others."""
-    log_clock: Callable[[Instant], LogClock] = LogClock
+    log_clock: Callable[[Instant], LogClock] | None = LogClock
+    """None: a log without ticks."""
 
 
 class World:
@@ -80,7 +81,7 @@ class World:
                 setting.engine or workload.engine(seed),
                 self.happened,
                 self.note,
-                setting.log_clock,
+                setting.log_clock or LogClock,
             )
             for nth in range(setting.nodes)
         ]
@@ -88,7 +89,8 @@ class World:
         for node in self.nodes:
             node.watch = self.invariants.check_time
         # A tick ends a step, and long steps show more: half of the worlds are without.
-        self._ticking = Random(f"wall clocks of {seed}") if seed % 2 == 0 else None
+        ticks = setting.log_clock is not None and seed % 2 == 0
+        self._ticking = Random(f"wall clocks of {seed}") if ticks else None
         self.clients = [
             self.client_class(
                 f"c{nth}",
