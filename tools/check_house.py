@@ -62,7 +62,6 @@ TERMS = {
     "sampling",
     "settings",
     "stabbing",
-    "tuning",
     "waterfilling",
 }
 """Terms of the field, and rooms of the house, that look like participles. `most_saved` is a published heuristic."""
