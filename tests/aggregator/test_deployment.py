@@ -101,8 +101,8 @@ async def test_an_aggregator_finds_its_upstream_by_name_and_lives_through_a_kill
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (("within = 0.001", "within = -1"), r"aggregator near: Expected `float` >= 0"),
-        (("nodes", "node"), "aggregator near: Object contains unknown field `node`"),
+        (("within = 0.001", "within = -1"), r"aggregator near: line 14: Expected `float` >= 0"),
+        (("nodes", "node"), r"aggregator near: line \d+: Object contains unknown field `node`"),
         (("[aggregators.near]", "[aggregators.server]"), "server is the name of two things"),
         (("[aggregators.near]", "[aggregators.'../up']"), "letters, digits"),
         (('"S001"', '"S000"'), "asked for twice"),
