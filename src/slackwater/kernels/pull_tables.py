@@ -12,7 +12,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class PullConstants(NamedTuple):
-    """The constants of the scheduler; `planning.pulling.model_constants` has their values and a reason for each."""
+    """The constants of the scheduler; `planning.pulling.model_constants` has their values and what each does."""
 
     staying: Floats
     rate: float
