@@ -16,8 +16,8 @@ The published version weighs by the group's own part, gives buckets by the size 
 more halves than buckets that leaves nothing for most of them, and less precision than pieces of equal width.
 
 References
-    P. K. Agarwal, J. Xie, J. Yang, H. Yu, Scalable continuous query processing by tracking hotspots, VLDB 2006,
-    histograms of intervals (equation 4.1, Lemmas 13 and 14).
+    P. K. Agarwal, J. Xie, J. Yang, H. Yu, Scalable continuous query processing by tracking hotspots, VLDB 2006; J. Xie,
+    dissertation, section 4.4: histograms of intervals (equation 4.1, Lemmas 13 and 14).
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
 """BJ-DOuter: an interval index of the queries, probed by each row across. O(m log n) a row, more with many overlaps.
 
 References
-    P. K. Agarwal, J. Xie, J. Yang, H. Yu, Scalable continuous query processing by tracking hotspots, VLDB 2006,
-    BJ-DOuter.
+    P. K. Agarwal, J. Xie, J. Yang, H. Yu, Scalable continuous query processing by tracking hotspots, VLDB 2006; J. Xie,
+    dissertation, section 4.3.1: BJ-DOuter.
 """
 
 from typing import ClassVar

@@ -1,8 +1,8 @@
 """BJ-QOuter: each query in turn looks into the ordered rows across. O(n log m) a row, without upkeep.
 
 References
-    P. K. Agarwal, J. Xie, J. Yang, H. Yu, Scalable continuous query processing by tracking hotspots, VLDB 2006,
-    BJ-QOuter.
+    P. K. Agarwal, J. Xie, J. Yang, H. Yu, Scalable continuous query processing by tracking hotspots, VLDB 2006; J. Xie,
+    dissertation, section 4.3.1: BJ-QOuter.
 """
 
 from typing import ClassVar

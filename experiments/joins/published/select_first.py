@@ -1,8 +1,8 @@
 """SJ-SelectFirst: the queries whose own range holds the row, then a joining row for each. O(log n + k_s log m).
 
 References
-    P. K. Agarwal, J. Xie, J. Yang, H. Yu, Scalable continuous query processing by tracking hotspots, VLDB 2006,
-    SJ-SelectFirst.
+    P. K. Agarwal, J. Xie, J. Yang, H. Yu, Scalable continuous query processing by tracking hotspots, VLDB 2006; J. Xie,
+    dissertation, section 4.3.2: SJ-SelectFirst.
 """
 
 from typing import ClassVar

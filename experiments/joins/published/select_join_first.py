@@ -4,8 +4,8 @@ Two variants. Over queries (E): each joining row asks an index of all rectangles
 each query asks the joining rows, O(log m + n log k_j), with no index of queries at all.
 
 References
-    P. K. Agarwal, J. Xie, J. Yang, H. Yu, Scalable continuous query processing by tracking hotspots, VLDB 2006,
-    SJ-JoinFirst.
+    P. K. Agarwal, J. Xie, J. Yang, H. Yu, Scalable continuous query processing by tracking hotspots, VLDB 2006; J. Xie,
+    dissertation, section 4.3.2: SJ-JoinFirst; its variants: section 4.5.1.
 """
 
 from typing import ClassVar

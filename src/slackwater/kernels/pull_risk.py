@@ -23,7 +23,7 @@ ROUGHER = 3.0
 def tail(x: float) -> float:
     """The chance that a standard normal is beyond √2·x, to a relative 1.2e-7: ½·erfc, three times as fast.
 
-    A rational Chebyshev fit of Press et al., Numerical Recipes, 6.2.
+    The Chebyshev fit `erfcc` of Press et al., Numerical Recipes, section 6.2.
 
     >>> abs(tail(1.5) / (0.5 * math.erfc(1.5)) - 1) < 2e-7
     True

@@ -1,8 +1,8 @@
 """Stabbing partition: ranges in the fewest groups, each with a point that lies in all its ranges.
 
-Greedy over left ends is optimal (Lemma 10): a group takes ranges in the order of their left ends as
-long as they overlap what all before have in common. Its groups are runs of that order, which is why `count_groups` can
-jump over whole blocks of a sorted list that knows the least right end of each block.
+Greedy over left ends is optimal (J. Xie, dissertation, Lemma 10): a group takes ranges in the order of their left ends
+as long as they overlap what all before have in common. Its groups are runs of that order, which is why `count_groups`
+can jump over whole blocks of a sorted list that knows the least right end of each block.
 """
 
 from collections.abc import Sequence

@@ -24,8 +24,8 @@ Cost models (`cost_models.py`)
 
 References
     A. Bagchi, A. Chaudhary, M. T. Goodrich, C. Li, M. Shmueli-Scheuer, Achieving communication efficiency through
-    push-pull partitioning of semantic spaces to disseminate dynamic information, IEEE TKDE 18(10), 2006, the model of
-    costs.
+    push-pull partitioning of semantic spaces to disseminate dynamic information, IEEE TKDE 18(10), 2006, sections
+    II and III: regions, labels and their cost.
 """
 
 from dataclasses import dataclass

@@ -5,8 +5,8 @@ M1 counts messages. M2 gives each event a constant of its own. M3 is linear in s
 
 References
     A. Bagchi, A. Chaudhary, M. T. Goodrich, C. Li, M. Shmueli-Scheuer, Achieving communication efficiency through
-    push-pull partitioning of semantic spaces to disseminate dynamic information, IEEE TKDE 18(10), 2006, the cost
-    models M1, M2 and M3.
+    push-pull partitioning of semantic spaces to disseminate dynamic information, IEEE TKDE 18(10), 2006, section
+    III: the cost models M1, M2 and M3.
 """
 
 from dataclasses import dataclass

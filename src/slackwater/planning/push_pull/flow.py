@@ -8,11 +8,6 @@ Mathematics
 
     Costs that are whole numbers stay what they are. Others are counted in a power of two at most 2⁻⁵⁸ of their sum,
     which is finer than the double in which they came.
-
-References
-    A. Bagchi, A. Chaudhary, M. T. Goodrich, C. Li, M. Shmueli-Scheuer, Achieving communication efficiency through
-    push-pull partitioning of semantic spaces to disseminate dynamic information, IEEE TKDE 18(10), 2006, the exact
-    labelling as a minimum cut.
 """
 
 import math

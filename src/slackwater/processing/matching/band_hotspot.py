@@ -5,8 +5,8 @@ before it looked. Where they are more than a thirtieth of the rows across, a mer
 along both lists, and a step costs a thirtieth of a search.
 
 References
-    P. K. Agarwal, J. Xie, J. Yang, H. Yu, Scalable continuous query processing by tracking hotspots, VLDB 2006,
-    BJ-HotSpot.
+    P. K. Agarwal, J. Xie, J. Yang, H. Yu, Scalable continuous query processing by tracking hotspots, VLDB 2006; J. Xie,
+    dissertation, section 4.3.1: SSI with hotspot tracking.
 """
 
 from typing import ClassVar

@@ -1,7 +1,8 @@
 """BJ-MJ: a merge join of the sorted ranges with the sorted rows across. O(n + m) a row.
 
 References
-    P. K. Agarwal, J. Xie, J. Yang, H. Yu, Scalable continuous query processing by tracking hotspots, VLDB 2006, BJ-MJ.
+    P. K. Agarwal, J. Xie, J. Yang, H. Yu, Scalable continuous query processing by tracking hotspots, VLDB 2006; J. Xie,
+    dissertation, section 4.3.1: BJ-MJ.
 """
 
 import numpy as np

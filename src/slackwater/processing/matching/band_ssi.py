@@ -7,7 +7,8 @@ list by left end and a beginning of its list by right end; no other query is loo
 The same lists serve both sides: only the direction in which differences run along the rows changes.
 
 References
-    P. K. Agarwal, J. Xie, J. Yang, H. Yu, Scalable continuous query processing by tracking hotspots, VLDB 2006, BJ-SSI.
+    P. K. Agarwal, J. Xie, J. Yang, H. Yu, Scalable continuous query processing by tracking hotspots, VLDB 2006; J. Xie,
+    dissertation, section 4.3.1: BJ-SSI.
 """
 
 from typing import ClassVar

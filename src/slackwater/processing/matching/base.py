@@ -28,8 +28,8 @@ Contract (kept by every matcher, tested in `tests/contracts/test_matchers.py`)
 8.  *`_check()`* raises AssertionError if an inner promise does not hold. It may be slow.
 
 References
-    P. K. Agarwal, J. Xie, J. Yang, H. Yu, Scalable continuous query processing by tracking hotspots, VLDB 2006: the
-    methods and their names.
+    P. K. Agarwal, J. Xie, J. Yang, H. Yu, Scalable continuous query processing by tracking hotspots, VLDB 2006; J. Xie,
+    dissertation, chapter 4: the methods and their names.
 """
 
 from dataclasses import dataclass

@@ -15,8 +15,8 @@ nothing costs a log|S| whichever way it goes.
 Constants are fitted to measured times by least squares of the relative error, none below 0.
 
 References
-    P. K. Agarwal, J. Xie, J. Yang, H. Yu, Scalable continuous query processing by tracking hotspots, VLDB 2006:
-    the routes; the router is this project's own.
+    P. K. Agarwal, J. Xie, J. Yang, H. Yu, Scalable continuous query processing by tracking hotspots, VLDB 2006; J. Xie,
+    dissertation, section 4.5.1: the routes and their formulas.
 """
 
 from collections.abc import Mapping

@@ -12,8 +12,8 @@ The gap between αn and αn/2 is what pays for (I3): between becoming hot and ce
 proportion to what it then moves.
 
 References
-    P. K. Agarwal, J. Xie, J. Yang, H. Yu, Scalable continuous query processing by tracking hotspots, VLDB 2006,
-    hotspot tracking (Theorem 12).
+    P. K. Agarwal, J. Xie, J. Yang, H. Yu, Scalable continuous query processing by tracking hotspots, VLDB 2006; J. Xie,
+    dissertation, section 4.2.2: hotspot tracking (Theorem 12).
 """
 
 from dataclasses import dataclass

@@ -14,8 +14,8 @@ The published refinement joins and cuts balanced trees to start over in O(τ log
 more steps and less time at the sizes here, and needs no trees.
 
 References
-    P. K. Agarwal, J. Xie, J. Yang, H. Yu, Scalable continuous query processing by tracking hotspots, VLDB 2006,
-    lazy (Lemma 12) and refined (Theorem 13) partitions; M. J. Katz, F. Nielsen, M. Segal,
+    P. K. Agarwal, J. Xie, J. Yang, H. Yu, Scalable continuous query processing by tracking hotspots, VLDB 2006; J. Xie,
+    dissertation, section 4.2.3: lazy (Lemma 12) and refined (Theorem 13) partitions. M. J. Katz, F. Nielsen, M. Segal,
     Maintenance of a piercing set for intervals with applications, Algorithmica 36, 2003.
 """
 

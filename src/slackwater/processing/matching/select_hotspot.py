@@ -1,8 +1,8 @@
 """Hotspot select-join: SJ-SSI for hotspots, SJ-SelectFirst for the rest.
 
 References
-    P. K. Agarwal, J. Xie, J. Yang, H. Yu, Scalable continuous query processing by tracking hotspots, VLDB 2006,
-    SJ-HotSpot.
+    P. K. Agarwal, J. Xie, J. Yang, H. Yu, Scalable continuous query processing by tracking hotspots, VLDB 2006; J. Xie,
+    dissertation, section 4.3.2: SSI with hotspot tracking.
 """
 
 from typing import ClassVar

@@ -7,6 +7,9 @@ those of some machine.
 
 A look at one row of sixteen decides whether choosing row by row is likely to pay; if not, the batch goes the way that
 is cheapest for the sample. Rows go to a route of their own only if that saves more than the call.
+
+References
+    J. Xie, dissertation, section 4.5: routing by cost, row by row. The look at a sample is this project's own.
 """
 
 from collections.abc import Callable

@@ -5,7 +5,8 @@ holds one of these two. Rows of the left side need groups of the right ranges, r
 left ones: two indexes, each with every query once.
 
 References
-    P. K. Agarwal, J. Xie, J. Yang, H. Yu, Scalable continuous query processing by tracking hotspots, VLDB 2006, SJ-SSI.
+    P. K. Agarwal, J. Xie, J. Yang, H. Yu, Scalable continuous query processing by tracking hotspots, VLDB 2006; J. Xie,
+    dissertation, section 4.3.2: SJ-SSI.
 """
 
 from typing import ClassVar

@@ -2,8 +2,8 @@
 
 References
     A. Bagchi, A. Chaudhary, M. T. Goodrich, C. Li, M. Shmueli-Scheuer, Achieving communication efficiency through
-    push-pull partitioning of semantic spaces to disseminate dynamic information, IEEE TKDE 18(10), 2006, the heuristic
-    of this name.
+    push-pull partitioning of semantic spaces to disseminate dynamic information, IEEE TKDE 18(10), 2006, section
+    IV-A: the heuristic of this name.
 """
 
 from collections.abc import Sequence

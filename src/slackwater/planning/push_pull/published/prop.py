@@ -4,8 +4,8 @@ Regions without updates take a share too, and waste it: with few updates MNAIVE 
 
 References
     A. Bagchi, A. Chaudhary, M. T. Goodrich, C. Li, M. Shmueli-Scheuer, Achieving communication efficiency through
-    push-pull partitioning of semantic spaces to disseminate dynamic information, IEEE TKDE 18(10), 2006, the heuristic
-    of this name.
+    push-pull partitioning of semantic spaces to disseminate dynamic information, IEEE TKDE 18(10), 2006, section
+    IV-A: the heuristic of this name.
 """
 
 import numpy as np

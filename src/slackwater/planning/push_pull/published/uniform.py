@@ -5,8 +5,8 @@ not know that.
 
 References
     A. Bagchi, A. Chaudhary, M. T. Goodrich, C. Li, M. Shmueli-Scheuer, Achieving communication efficiency through
-    push-pull partitioning of semantic spaces to disseminate dynamic information, IEEE TKDE 18(10), 2006, the baseline
-    of this name.
+    push-pull partitioning of semantic spaces to disseminate dynamic information, IEEE TKDE 18(10), 2006, sections
+    IV-A and VI-B: the baseline of this name.
 """
 
 import numpy as np
