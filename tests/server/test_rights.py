@@ -5,16 +5,19 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 
 import slackwater
 from slackwater.client.cache.settings import Cache
 from slackwater.client.client import Client
 from slackwater.client.failures import Refused
+from slackwater.core.errors import SlackwaterError
 from slackwater.core.extent import Interval
 from slackwater.core.labels import Labels
 from slackwater.core.region import EVERYTHING, Box, Region, Side
 from slackwater.core.types import Instant, Position
+from slackwater.dissemination.delivery.channel import ChannelDelivery
 from slackwater.server.node import Node, NodeSettings
 from slackwater.server.planners.labels import LabelPlanner
 from slackwater.server.store import STORE_FILE, Scope, Store
@@ -108,6 +111,65 @@ async def test_a_name_is_not_a_way_around_rights(tmp_path: Path) -> None:
         mine = ann.subscribe(ROWS)
         await mine.ready(10)
         assert keys(mine.rows) == UNDER_5
+
+
+async def test_nothing_goes_over_shared_channels_where_rights_are_set(tmp_path: Path) -> None:
+    settings = NodeSettings(tmp_path / "node", channels="memory")
+    async with served(settings) as server, slackwater.connect(server.url) as client:
+        await client.execute("CREATE TABLE t (k TEXT PRIMARY KEY, v DOUBLE)")
+        rows = client.subscribe(ROWS, delivery="channel")
+        await rows.ready(10)
+        await rows.reached((await client.ingest("t", [{"k": "k1", "v": 1.0}])).position, 10)
+        assert rows.delivery == "channel"
+        await server.node.grant("ann", "t", LOW)
+        channels = server.node.sessions.state.subscriptions.deliveries[1]
+        assert isinstance(channels, ChannelDelivery)
+        assert channels.members == 0
+        await client.ingest("t", [{"k": "k2", "v": 2.0}])
+        await rows.wait_until(lambda _: keys(rows.rows) == {"k1", "k2"}, 10)
+        assert rows.delivery == "unicast"
+
+
+async def test_a_grant_that_does_not_fit_its_table_ends_nothing(tmp_path: Path) -> None:
+    async with world(tmp_path, "bob") as (server, (bob,)):
+        await bob.execute("SUBSCRIBE mine AS SELECT k, v FROM t")
+        with pytest.raises(SlackwaterError, match="w"):
+            await server.node.grant("bob", "T", Region((Box.of(Side("w", Interval(0, 1))),)))
+        assert server.node.engine.named("mine") is not None
+        assert not server.node.registrar.outdated()
+
+
+async def test_what_cannot_be_registered_under_new_rights_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with world(tmp_path, "bob") as (server, (bob,)):
+        await bob.execute("SUBSCRIBE mine AS SELECT k, v FROM t")
+
+        def refuse(*_: object) -> None:
+            raise SlackwaterError("there is no room for it")
+
+        monkeypatch.setattr(server.node.engine.host, "register", refuse)
+        async with asyncio.timeout(10):
+            await server.node.grant("bob", "t", HIGH)
+        assert server.node.engine.named("mine") is None
+
+
+async def test_a_client_that_left_while_its_rights_changed_is_sent_the_whole_answer(tmp_path: Path) -> None:
+    async with world(tmp_path, "ann") as (server, (ann,)):
+        own = ann.subscribe(ROWS)
+        await own.ready(10)
+        await server.node.grant("ann", "t", HIGH)
+        (one,) = server.node.engine.registrations.values()
+        # Rows under the former rights were sent up to the new registration.
+        assert one.position < server.node.registrar.rights.since("ann") <= server.node.engine.position
+
+
+async def test_the_number_of_rows_is_of_those_that_a_principal_may_see(tmp_path: Path) -> None:
+    async with world(tmp_path) as (server, ()):
+        token = server.node.store.create_token("dan", [Scope.READ], Instant(0))[1]
+        await server.node.grant("dan", "t", LOW)
+        async with httpx.AsyncClient(base_url=server.url, headers={"authorization": f"Bearer {token}"}) as web:
+            assert (await web.get("/v1/tables/t")).json()["rows"] == 5
 
 
 async def test_what_stands_follows_a_change_that_was_made_while_the_node_was_down(tmp_path: Path) -> None:

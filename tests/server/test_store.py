@@ -117,3 +117,35 @@ def test_a_file_of_another_format_is_refused(path: Path) -> None:
     path.write_bytes(b"this is no database" * 100)
     with pytest.raises(StoreError, match="cannot be opened"):
         Store(path)
+
+
+FORMER = """
+CREATE TABLE registration (
+    number INTEGER PRIMARY KEY, owner TEXT NOT NULL, name TEXT, text TEXT NOT NULL, position INTEGER NOT NULL,
+    epoch INTEGER NOT NULL, host TEXT NOT NULL
+) STRICT;
+CREATE TABLE fact (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;
+INSERT INTO registration VALUES (3, 'ann', 'tech', 'text', 3, 0, 'node');
+INSERT INTO fact VALUES ('format', 2);
+"""
+
+
+def test_two_processes_may_open_a_file_of_the_former_format_at_once(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript(FORMER)
+    others: list[Store] = []
+    fact = Store._fact
+
+    def and_another_opens(self: Store, name: str) -> int | None:
+        found = fact(self, name)
+        if not others:
+            others.append(self)
+            with Store(path):
+                pass
+        return found
+
+    monkeypatch.setattr(Store, "_fact", and_another_opens)
+    with Store(path) as store:
+        assert [one.name for one in store.registrations()[0]] == ["tech"]

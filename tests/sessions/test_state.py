@@ -4,7 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from slackwater.core.extent import Interval
 from slackwater.core.hosts import HostKind
+from slackwater.core.region import Box, Region, Side
+from slackwater.core.rights import EVERY_ROW, Rights
 from slackwater.dissemination.encoding import Encoding, decode_rows
 from slackwater.dissemination.messages import (
     VERSION,
@@ -32,6 +35,7 @@ from slackwater.sessions.events import (
     Principal,
     QueriesResumed,
     QueriesSuspended,
+    RightsChanged,
     Tick,
     Writable,
 )
@@ -466,3 +470,26 @@ def test_a_new_plan_of_a_suspended_query_is_suspended_too(bench: Bench) -> None:
     assert suspended == Suspended(1, 1, "lost")
     bench.do(QueriesResumed((1,)))
     assert bench.facts() == [Resumed(1, 1), Value(1, 1, None)]
+
+
+def test_a_registration_that_was_lost_is_asked_for_again_with_the_rights_of_those_who_wait(bench: Bench) -> None:
+    low, high = (
+        EVERY_ROW.granting("items", Region((Box.of(Side("price", one)),)))
+        for one in (Interval(None, 4), Interval(5, None))
+    )
+    bench.engine.registrar.rights = Rights({"ann": low, "bob": low})
+    for connection, name in enumerate(("ann", "bob"), 1):
+        bench.do(Connected(connection, Principal(name)))
+        bench.say(Open(VERSION, 0, 100), connection)
+        bench.say(Subscribe(7, ROWS), connection)
+    bench.asked.clear()
+    bench.engine.registrar.rights = Rights({"ann": high, "bob": low})
+    bench.do(RightsChanged("ann"))
+    bench.grant()
+    assert isinstance(bench.facts(1)[0], Subscribed)
+    bench.wait(RULES.append_again)
+    (record,) = bench.asked
+    assert isinstance(record, Registered)
+    assert (record.owner, record.rights) == ("bob", low.plain())
+    bench.grant()
+    assert [type(fact) for fact in bench.facts(2)] == [Subscribed, Snapshot]

@@ -141,6 +141,10 @@ class Registrations:
         plain = _DECODER.decode(self._encoded[number])
         return query_of(msgspec.msgpack.decode(plain.query), plain.text)
 
+    def tables(self, number: int) -> tuple[str, ...]:
+        """The tables that a registration reads."""
+        return self._tables[number]
+
     def on_table(self, table: str) -> Iterator[int]:
         """The numbers of those that read a table."""
         return (number for number, names in self._tables.items() if table in names)

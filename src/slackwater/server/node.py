@@ -16,7 +16,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -27,7 +27,7 @@ from slackwater.core.errors import LogAway, LogError, SlackwaterError
 from slackwater.core.hosts import HostKind, Placement
 from slackwater.core.query import StandingQuery
 from slackwater.core.region import Region
-from slackwater.core.rights import EVERY_ROW, Grant
+from slackwater.core.rights import EVERY_ROW, Grant, Rights
 from slackwater.core.types import Position
 from slackwater.deployment.endpoint_file import read_state
 from slackwater.dissemination.transports import TransportLimits
@@ -35,6 +35,7 @@ from slackwater.hosting.log_clock import LogClock
 from slackwater.hosting.snapshots import NodeSnapshot, SnapshotFolder
 from slackwater.hosting.step import Registration
 from slackwater.intake import MEMORY_FILE
+from slackwater.kinds.checks import check_region
 from slackwater.kinds.registry import kept_as, kind_of, query_of
 from slackwater.log import Entry, Registered, Unregistered, open_log
 from slackwater.log.address import on_a_bus, shown
@@ -59,6 +60,7 @@ from slackwater.sessions.rules import SessionRules
 from slackwater.sql import ExplainTree
 from slackwater.wallclock import WallClock
 
+_NOT_YET = Position(2**62)
 _report = logging.getLogger("slackwater.server")
 
 SNAPSHOT_EVERY = 1_000_000
@@ -300,7 +302,7 @@ class Node:
             self._writing = WriteQueue(self.log, self.clock, memory, pending, self._more.set, log_clock)
             self._writing.keep_time(self.engine.tick_periods)
             if self.registrar.outdated():
-                work.append(self._apply_rights())
+                work.append(self._begin_rights())
             work.append(self._writing.run())
 
         def over(task: asyncio.Task[None]) -> None:
@@ -362,24 +364,54 @@ class Node:
         It is durable before it takes effect. Live subscribers of the principal are told by a new epoch of what they
         subscribe to; when this returns that is in the log, and was applied here.
         """
+        schema = next((one for name, one in self.engine.tables.items() if name.lower() == table.lower()), None)
+        if schema is not None:
+            # What could not be bound under it would be ended.
+            check_region(region, schema)
         _, end = await self.log_span()
         self.store.grant(principal, table, region, max(end, self.engine.position))
-        self.registrar.rights = self.store.rights()
+        self.registrar.rights = self._rights(principal, _NOT_YET if self.writable else Position(-1))
         for lane in self.lanes.values():
             lane.sessions.handle(RightsChanged(principal))
         if self.writable:
             await self._apply_rights()
+            # Until here sessions of the principal were sent rows under its former grant, with later positions.
+            self.registrar.rights = self._rights(principal, self.engine.position)
+
+    def _rights(self, principal: str, until: Position) -> Rights:
+        """The rights in the store, with a principal's in force everywhere from a position on."""
+        rights, former = self.store.rights(), self.registrar.rights
+        changed = {who: max(at, former.since(who)) for who, at in rights.changed.items() if who != principal}
+        return replace(rights, changed=changed | {principal: max(until, rights.since(principal))})
+
+    async def _begin_rights(self) -> None:
+        """Bring registrations under rights that changed while the node was down, however long the log takes for it."""
+        while True:
+            try:
+                return await self._apply_rights()
+            except SlackwaterError as error:
+                _report.warning("registrations are not under the present rights yet: %s", error)
+                await asyncio.sleep(AWAY_SECONDS)
 
     async def _apply_rights(self) -> None:
         """Bring all registrations under the present rights of their owners.
 
-        A plan or a label that is under way may come first under the same epoch: then it is asked for once more.
+        A plan or a label that is under way may come first under the same epoch: then it is asked for once more. A
+        record that was passed over would be for ever: its registration is ended.
         """
         position = await self.change(lambda target: target.log.end)
+        former: list[Registered | Unregistered] = []
         while await self.reached(position, self.settings.limits.wait_seconds):
             records = self.registrar.outdated()
             if not records:
                 return
+            asked = {(one.number, one.epoch) for one in former if isinstance(one, Registered)}
+            records = former = [
+                Unregistered(one.table, one.number)
+                if isinstance(one, Registered) and one.number is not None and (one.number, one.epoch) in asked
+                else one
+                for one in records
+            ]
             position = await self.change(lambda target, made=records: target.log.append(made), len(records))  # type: ignore[misc]
         raise LogError("the rights are in force for new queries; those that stand follow when the log is read on")
 

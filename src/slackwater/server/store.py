@@ -100,21 +100,19 @@ class Store:
             raise StoreError(f"the store at {path} cannot be opened: {error}") from error
 
     def _check_format(self) -> None:
-        found = self._fact("format")
-        if found is None:
-            self._database.execute("INSERT OR IGNORE INTO fact VALUES ('format', ?)", (_FORMAT,))
-        elif found == 1:
-            # Before there were several hosts.
-            self._database.execute("ALTER TABLE registration ADD COLUMN host TEXT NOT NULL DEFAULT 'node'")
-            self._add_rights()
-        elif found == 2:
-            self._add_rights()
-        elif found != _FORMAT:
-            raise StoreError(f"the store at {self.path} has format {found}, this version reads {_FORMAT}")
-
-    def _add_rights(self) -> None:
-        self._database.execute("ALTER TABLE registration ADD COLUMN rights TEXT NOT NULL DEFAULT '[]'")
-        self._database.execute("UPDATE fact SET value = ? WHERE name = 'format'", (_FORMAT,))
+        if self._fact("format") == _FORMAT:
+            return
+        # In one transaction: another process may open the file at this moment, and this one may be killed.
+        with self._writing():
+            found = self._fact("format")
+            if found is not None and not 1 <= found <= _FORMAT:
+                raise StoreError(f"the store at {self.path} has format {found}, this version reads {_FORMAT}")
+            if found == 1:
+                # Before there were several hosts.
+                self._database.execute("ALTER TABLE registration ADD COLUMN host TEXT NOT NULL DEFAULT 'node'")
+            if found in (1, 2):
+                self._database.execute("ALTER TABLE registration ADD COLUMN rights TEXT NOT NULL DEFAULT '[]'")
+            self._database.execute("INSERT OR REPLACE INTO fact VALUES ('format', ?)", (_FORMAT,))
 
     # ---- rights
 

@@ -39,9 +39,10 @@ class PendingSubscriptions:
         waiters = [waiter for some in self._waiters.values() for waiter in some.values()]
         return [waiter for waiter in waiters if waiter[0].principal.name == principal]
 
-    def has_any(self, text: str, rights: Grant, name: str | None) -> bool:
-        """Whether has_any waits for this."""
-        return _key(text, rights, name) in self._waiters
+    def principals(self, text: str, rights: Grant, name: str | None) -> list[str]:
+        """The principals that wait for this, the first to wait first."""
+        waiters = self._waiters.get(_key(text, rights, name), {}).values()
+        return [session.principal.name for session, _ in waiters]
 
     def take(self, text: str, rights: Grant, name: str | None) -> list[_Waiter]:
         """Those who wait for this; they wait no longer."""

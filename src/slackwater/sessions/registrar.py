@@ -116,14 +116,13 @@ class Registrar:
             grant = self.rights.of(one.owner)
             if not (grant.regions or one.rights.regions):
                 continue
-            query = self._engine.registry.query(one.number)
-            rights = grant.on(query.tables)
-            if rights == one.rights:
+            tables = self._engine.registry.tables(one.number)
+            if grant.on(tables) == one.rights:
                 continue
             try:
                 query, rights = self.conjoined(self._engine.bind(one.text)[0], one.owner)
             except SlackwaterError:
-                records.append(Unregistered(query.table, one.number))
+                records.append(Unregistered(tables[0], one.number))
                 continue
             records.append(
                 Registered(

@@ -193,24 +193,41 @@ class SubscriptionRegistry:
         """
         for kept in list(self.queries):
             self._part(kept, now, principal)
+        self._leave_channels()
         for session, subscription in self._waiting.of(principal):
             self._waiting.remove(session, subscription)
             self._returning.append((session, subscription))
         if not self.in_step:
             self.settle(now)
 
+    def _leave_channels(self) -> None:
+        """Deliver by unicast what is delivered otherwise, where that is not allowed any more."""
+        if len(self.deliveries) == 1:
+            return
+        for kept in self.queries:
+            for session in kept.sessions.values():
+                present = session.deliveries[kept.number]
+                wanted = self._delivery(session, kept.query, present.name)
+                if wanted is not present:
+                    self._deliver(session, kept, wanted)
+                    if kept.since is not None and not self.in_step:
+                        self._restate(session, kept)
+
     def _part(self, kept: RegisteredQuery, now: int, awaited: str | None = None) -> None:
         """Part a query from the sessions whose rights are not its own: they ask again under theirs.
 
-        `awaited` owns the query, if it is to come under the rights of the owner by way of the log.
+        With `awaited` only from its sessions: it is the principal whose rights are others. A query of its own comes
+        under them by way of the log.
         """
         for session in list(kept.sessions.values()):
+            if awaited is not None and session.principal.name != awaited:
+                continue
             rights = self._registrar.rights.of(session.principal.name).on(kept.query.tables)
             if rights == kept.rights:
                 for ref in session.references[kept.number]:
                     session.subscriptions[ref].rights = rights
                 continue
-            if kept.registration.owner == awaited == session.principal.name and session.principal.may_register:
+            if kept.registration.owner == awaited and session.principal.may_register:
                 continue
             session.forget(kept.number)
             session.sizes.pop(kept.number, None)
@@ -415,8 +432,12 @@ class SubscriptionRegistry:
     def _register(self, bound: BoundQuery, owner: str, again: bool, now: int) -> None:
         """Ask the log for a query, and again if it does not turn up there."""
         key = bound.text, bound.rights, bound.name
-        if not self._waiting.has_any(*key):
+        waiting = self._waiting.principals(*key)
+        if not waiting:
             return
+        if owner not in waiting:
+            # It waits no longer, because it left or its rights are others; what is asked for is for those who do.
+            owner = waiting[0]
         try:
             if again and bound.name is not None:
                 # Two asked for the name at once, in two lanes: whichever has it now says what is to be said about that.
@@ -492,7 +513,12 @@ class SubscriptionRegistry:
         self._answer(session, kept, facts)
 
     def _delivery(self, session: Session, query: StandingQuery, name: str) -> Delivery[Session]:
-        """The delivery that is asked for, if this node has it and it carries the query to this session."""
+        """The delivery that is asked for, if this node has it and it carries the query to this session.
+
+        Whoever reads a bus may read all that is published there: where rights are set facts go by unicast alone.
+        """
+        if self._registrar.rights.grants:
+            return self.deliveries[0]
         asked = (one for one in self.deliveries if one.name == name and one.carries(query, session))
         return next(asked, self.deliveries[0])
 

@@ -11,7 +11,6 @@ from starlette.responses import Response
 
 from slackwater.core.errors import NotSupported
 from slackwater.core.query import OneShot
-from slackwater.core.region import EVERYTHING
 from slackwater.core.statement import Catalogued, Explain, Select, Show, Statement, Subscribe
 from slackwater.core.types import Position
 from slackwater.evaluator import plain_rows
@@ -20,6 +19,7 @@ from slackwater.server.rest.bodies import AnswerColumn, Explanation, QueryAnswer
 from slackwater.server.rest.bodies import Statement as StatementBody
 from slackwater.server.rest.errors import RequestRefused
 from slackwater.server.rest.operation import ARROW, JSON, Call, RestOperation, answered
+from slackwater.server.rest.rights import visible_count, visible_rows
 from slackwater.server.rest.subscription_view import described, subscribed
 from slackwater.server.store import Scope
 from slackwater.sql import Catalog, ExplainTree, bind, explain, parse
@@ -131,7 +131,7 @@ async def _selected(call: Call, query: OneShot) -> tuple[pa.Table, Position]:
         engine = call.node.engine
         engine.check_question(query.tables)
         as_of = engine.position
-        tables = {name: _rows(call, name) for name in query.tables}
+        tables = {name: visible_rows(call, name) for name in query.tables}
         return await loop.run_in_executor(service.queries, service.evaluator.run, statement, tables), as_of
     finally:
         service.asked -= 1
@@ -151,7 +151,7 @@ def _shown(call: Call, what: Catalogued) -> pa.Table:
                 "table": [table.name for table in tables],
                 "columns": [", ".join(f"{one.name} {one.type.value}" for one in table.columns) for table in tables],
                 "key": [", ".join(table.key) for table in tables],
-                "rows": [_count(call, table.name) for table in tables],
+                "rows": [visible_count(call, table.name) for table in tables],
             }
         )
     if what is Catalogued.SUBSCRIPTION:
@@ -161,17 +161,6 @@ def _shown(call: Call, what: Catalogued) -> pa.Table:
             {field.name: [_cell(row, field.name) for row in rows] for field in _SUBSCRIPTION}, _SUBSCRIPTION
         )
     raise NotSupported("a server has no sources of its own; rows are sent to it")
-
-
-def _rows(call: Call, table: str) -> pa.RecordBatch:
-    """The rows of a table that the caller may see."""
-    host, region = call.node.engine.host, call.node.registrar.rights.of(call.caller.name).of(table)
-    return host.latest(table).rows if region == EVERYTHING else host.select(table, region)
-
-
-def _count(call: Call, table: str) -> int:
-    restricted = call.node.registrar.rights.of(call.caller.name).of(table) != EVERYTHING
-    return _rows(call, table).num_rows if restricted else len(call.node.engine.host.latest(table))
 
 
 def _arrow(found: pa.Table) -> bytes:

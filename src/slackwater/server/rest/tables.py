@@ -24,6 +24,7 @@ from slackwater.server.rest.operation import (
     unsupported,
     wrong,
 )
+from slackwater.server.rest.rights import visible_count
 from slackwater.server.store import Scope
 from slackwater.sql import Catalog, bind, parse
 
@@ -92,7 +93,7 @@ async def drop_table(call: Call) -> Response:
 def _shown(call: Call, table: TableSchema) -> TableAnswer:
     engine = call.node.engine
     columns = [ColumnBody(column.name, column.type.value, column.nullable) for column in table.columns]
-    rows, standing = len(engine.host.latest(table.name)), len(engine.standing_on(table.name))
+    rows, standing = visible_count(call, table.name), len(engine.standing_on(table.name))
     return TableAnswer(table.name, columns, list(table.key), table.event_time, rows, standing)
 
 
