@@ -62,7 +62,7 @@ def test_only_one_may_write(tmp_path: Path) -> None:
             TableStore(tmp_path)
         # Even where locks do not work, two can never both make the same version.
         write_manifest(tmp_path, replace(store.state.manifest, version=store.next_version))
-        with pytest.raises(StoreError, match=r"version 1 .* by somebody else"):
+        with pytest.raises(StoreError, match=r"version 1 .* by another writer"):
             store.commit(position=1)
     TableStore(tmp_path).release()
 
