@@ -8,10 +8,12 @@ from slackwater.core.extent import Interval
 from slackwater.core.hosts import HostKind
 from slackwater.core.region import Box, Region, Side
 from slackwater.core.rights import EVERY_ROW, Rights
+from slackwater.dissemination.delivery.base import ChannelPlace
 from slackwater.dissemination.encoding import Encoding, decode_rows
 from slackwater.dissemination.messages import (
     VERSION,
     Ack,
+    Channel,
     Delete,
     Frame,
     Goodbye,
@@ -41,6 +43,7 @@ from slackwater.sessions.events import (
 )
 from slackwater.sessions.limits import ServerLimits
 from slackwater.sessions.router import Elsewhere
+from slackwater.sessions.state import ServerState
 from tests.support.state_bench import LIMITS, RULES, Bench
 
 SUM = "SUBSCRIBE SELECT SUM(price) FROM items WITHIN 2"
@@ -493,3 +496,30 @@ def test_a_registration_that_was_lost_is_asked_for_again_with_the_rights_of_thos
     assert (record.owner, record.rights) == ("bob", low.plain())
     bench.grant()
     assert [type(fact) for fact in bench.facts(2)] == [Subscribed, Snapshot]
+
+
+def test_the_state_of_a_suspended_query_is_not_sent_to_a_member_that_may_have_missed_it(bench: Bench) -> None:
+    bench.state = ServerState("n", 3, RULES, bench.engine, ChannelPlace("memory", iter(["c"])))
+    bench.open()
+    bench.say(Subscribe(1, SUM, None, "channel"))
+    bench.grant()
+    bench.subscribed(ROWS, ref=2)
+    bench.do(Blocked(1))
+    bench.do(QueriesSuspended((1,), "lost"))
+    bench.change(*((key, 10.0 * key) for key in range(1, LIMITS.held_facts + 2)))
+    bench.do(Writable(1))
+    facts = bench.facts()
+    assert any(isinstance(fact, Channel) for fact in facts), "all states are sent again"
+    assert Suspended(1, 0, "lost") in facts
+    assert not any(isinstance(fact, Value) for fact in facts)
+
+
+def test_rows_of_a_query_that_was_dropped_do_not_count_against_the_connection(bench: Bench) -> None:
+    bench.open()
+    bench.change((1, 10.0))
+    [former] = [fact.query for fact in bench.subscribed(ROWS) if isinstance(fact, Subscribed)]
+    bench.append(Unregistered("items", former))
+    bench.grant()
+    [now] = [fact.query for fact in bench.facts() if isinstance(fact, Subscribed)]
+    assert bench.state is not None
+    assert set(bench.state.sessions[1].sizes) == {now} != {former}

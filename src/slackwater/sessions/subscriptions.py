@@ -173,6 +173,7 @@ class SubscriptionRegistry:
         self._arrived.pop(event.number, None)
         for session in kept.sessions.values():
             session.forget(kept.number)
+            session.sizes.pop(kept.number, None)
             session.deliveries.pop(kept.number).leave(kept.number, session)
             for ref in sorted(session.references.pop(kept.number)):
                 subscription = session.subscriptions[ref]
@@ -386,10 +387,16 @@ class SubscriptionRegistry:
         yield made_now
 
     def restated(self, session: Session, number: int) -> Iterator[Fact]:
-        """All there is to say about a query to a session of its own."""
-        yield from self.whole(number, session.encoding)
+        """All there is to say about a query to a session of its own.
+
+        A member of a channel may have missed that the query was suspended there: its state would pass for right.
+        """
         kept = self.queries.get(number)
         assert kept is not None
+        if kept.suspended is None:
+            yield from self.whole(number, session.encoding)
+        else:
+            yield Suspended(number, kept.epoch, kept.suspended)
         yield from session.deliveries[number].place(number, kept.epoch, self.position, kept.suspended is not None)
 
     # The steps of it.

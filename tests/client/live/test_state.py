@@ -7,6 +7,7 @@ import pytest
 from slackwater.client.live.events import (
     AnswerChanged,
     Certainty,
+    ChannelHeard,
     ClockTick,
     Connect,
     Described,
@@ -24,12 +25,15 @@ from slackwater.dissemination.encoding import Encoding, encode_rows
 from slackwater.dissemination.messages import (
     VERSION,
     Ack,
+    CatchUp,
+    Channel,
     Delete,
     Fact,
     Frame,
     FromNode,
     Goodbye,
     Open,
+    Published,
     Refused,
     Resumed,
     Snapshot,
@@ -334,3 +338,34 @@ def test_a_position_of_an_earlier_life_is_not_gone_back_behind() -> None:
     bench.do(Wanted(1, SQL))
     bench.do(ClockTick())
     assert bench.do(Opened()) == [SendMessage(Open(VERSION, 70, bench.now))]
+
+
+@pytest.fixture
+def member() -> Bench:
+    """A client whose subscription a channel delivers, as of 40."""
+    bench = Bench()
+    bench.do(Wanted(1, SQL, "channel"))
+    bench.connect()
+    bench.frame(0, 1, 40, one_number(), Value(5, 0, 12.5), Channel(5, 0, "memory", "c-1", 0, 40))
+    return bench
+
+
+def test_the_state_of_another_channel_from_before_what_the_former_brought_is_not_shown(member: Bench) -> None:
+    member.do(ChannelHeard("c-1", Published(5, 0, 0, 60, (Value(5, 0, 20.0),))))
+    # The rights have changed at 50; the session was slower than the channel.
+    member.frame(1, 2, 50, one_number(query=6), Value(6, 0, 3.0), Channel(6, 0, "memory", "c-2", 0, 50))
+    shown = member.state.shown(1, member.now)
+    assert (shown.value, shown.as_of) == (20.0, 60)
+    assert SendMessage(CatchUp(1, "channel")) in member.do(ChannelHeard("c-2", Published(6, 0, 1, 70)))
+    member.frame(2, 3, 70, one_number(query=6), Value(6, 0, 4.0), Channel(6, 0, "memory", "c-2", 1, 70))
+    shown = member.state.shown(1, member.now)
+    assert (shown.value, shown.as_of, shown.certain) == (4.0, 70, True)
+
+
+def test_a_member_that_stands_still_does_not_gather_leases(member: Bench) -> None:
+    member.frame(1, 2, 40, Suspended(5, 0, "lost"))
+    for nth in range(100):
+        member.now += LEASE // 3
+        member.frame(2 + nth, 3 + nth, 41 + nth)
+    assert len(member.state.channels._vouched) <= 5
+    assert not member.state.shown(1, member.now).certain

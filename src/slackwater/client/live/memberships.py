@@ -74,7 +74,7 @@ class Memberships:
         if held.member is not None and held.member.name == place.name:
             return
         self.dismiss(held, out)
-        held.deliver(ChannelMember(place.name))
+        held.deliver(ChannelMember(place.name, -1 if held.as_of is None else held.as_of))
         joined = self._joined.get(place.name)
         if joined is None:
             joined = self._joined[place.name] = _Joined(place.address, now)
@@ -112,7 +112,8 @@ class Memberships:
         slowest = min(
             (holder.held[ref].as_of or 0 for joined in self._joined.values() for ref in joined.refs), default=0
         )
-        while len(self._vouched) > 1 and self._vouched[1][0] <= slowest:
+        # The clock reads at least `until - lease`: what ended before that can extend nothing any more.
+        while len(self._vouched) > 1 and (self._vouched[1][0] <= slowest or self._vouched[0][1] <= until - self.lease):
             self._vouched.popleft()
 
     def settle(self, held: Held, holder: ChannelHolder) -> None:

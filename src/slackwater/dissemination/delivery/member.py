@@ -14,14 +14,17 @@ MOST_EARLY = 10_000
 
 
 class ChannelMember:
-    """One subscription's place in a channel. It begins behind, until `take` brings a state."""
+    """One subscription's place in a channel. It begins behind, until `take` brings a state.
 
-    def __init__(self, name: str) -> None:
+    `shown` is the position as of which the subscription is shown already, for example by the channel before this one.
+    """
+
+    def __init__(self, name: str, shown: int = -1) -> None:
         self.name = name
         self.behind = True
         """True while the member needs the state."""
         self.epoch = -1
-        self.position = -1
+        self.position = shown
         """The position as of which everything applied is right."""
         self._expected = 0
         self._early: deque[Published] = deque()
@@ -32,9 +35,10 @@ class ChannelMember:
         if self.epoch == place.epoch:
             if place.sequence < self._expected:
                 return False
-            self.position = max(self.position, place.position)
-        else:
-            self.position = place.position
+        elif place.position < self.position:
+            # A channel can be ahead of the session: the state is from before what is shown.
+            return False
+        self.position = max(self.position, place.position)
         self.epoch, self._expected, self.behind = place.epoch, place.sequence, False
         return True
 
