@@ -369,3 +369,15 @@ def test_a_member_that_stands_still_does_not_gather_leases(member: Bench) -> Non
         member.frame(2 + nth, 3 + nth, 41 + nth)
     assert len(member.state.channels._vouched) <= 5
     assert not member.state.shown(1, member.now).certain
+
+
+def test_a_session_behind_the_channel_takes_over_once_it_has_come_that_far(member: Bench) -> None:
+    member.do(ChannelHeard("c-1", Published(5, 0, 0, 60, (Value(5, 0, 20.0),))))
+    out = member.frame(1, 2, 50, one_number(), Value(5, 0, 12.5))
+    assert SendMessage(Ack(1, member.now, missing=True)) in out
+    shown = member.state.shown(1, member.now)
+    assert (shown.value, shown.as_of) == (20.0, 60)
+    member.frame(1, 3, 60, one_number(), Value(5, 0, 20.0))
+    member.frame(3, 4, 70, Value(5, 0, 30.0))
+    shown = member.state.shown(1, member.now)
+    assert (shown.value, shown.as_of, shown.certain) == (30.0, 70, True)

@@ -27,7 +27,18 @@ from slackwater.client.live.events import (
 from slackwater.client.live.replica import Held
 from slackwater.dissemination.delivery.channel import CHANNEL
 from slackwater.dissemination.delivery.member import ChannelMember
-from slackwater.dissemination.messages import UNICAST, CatchUp, Channel, Delete, Published, Suspended, Upsert, Value
+from slackwater.dissemination.messages import (
+    UNICAST,
+    CatchUp,
+    Channel,
+    Delete,
+    Frame,
+    Published,
+    Subscribed,
+    Suspended,
+    Upsert,
+    Value,
+)
 
 _ATTEMPTS = 3
 """Times that a channel is joined without a message from it, before its facts are asked for by unicast."""
@@ -80,6 +91,18 @@ class Memberships:
             joined = self._joined[place.name] = _Joined(place.address, now)
             out.append(JoinChannel(place.name, place.address, 0))
         joined.refs.add(held.ref)
+
+    def are_ahead(self, frame: Frame, holder: ChannelHolder) -> bool:
+        """Whether a frame takes a subscription from its channel, as of a position before what the channel brought.
+
+        It is as good as lost: the server stands there already, and sends it again as of then.
+        """
+        if not self._joined:
+            return False
+        placed = {fact.query for fact in frame.facts if isinstance(fact, Channel)}
+        taken = (fact for fact in frame.facts if isinstance(fact, Subscribed) and fact.query not in placed)
+        found = (holder.held.get(fact.ref) for fact in taken)
+        return any(held is not None and held.member is not None and (held.as_of or 0) > frame.as_of for held in found)
 
     def dismiss(self, held: Held, out: list[Instruction]) -> None:
         """It is delivered by a channel no longer."""

@@ -273,7 +273,8 @@ class ClientState:
             return
         self._last_received = now
         self._doubted = frame.doubt
-        if frame.base > self.applied:
+        news = frame.sequence > self.applied
+        if frame.base > self.applied or (news and self.channels.are_ahead(frame, self)):
             if self._missed is None or now >= self._missed + self._lease // 10:
                 self._missed = now
                 out.append(SendMessage(Ack(self.applied, now, missing=True)))
@@ -281,7 +282,7 @@ class ClientState:
         seen = self._open.after if self._open is not None else 0
         if frame.sequence < self.applied or self.goes_back(frame, seen if self.as_of is None else self.as_of):
             return
-        if frame.sequence > self.applied:
+        if news:
             try:
                 apply(self, frame, now, out)
             except ProtocolError as error:
