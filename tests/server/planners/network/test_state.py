@@ -80,6 +80,31 @@ def test_where_there_is_no_plan_the_tightest_bound_is_said() -> None:
     assert state.registered(7, 1, query(2.5), 3 * SECOND) == [Resume(7)]
 
 
+def test_a_query_whose_rights_were_changed_is_planned_anew() -> None:
+    state = network(one="ABC", two="AB")
+    assert state.registered(7, 0, query(), 0) == []
+    [said] = state.registered(7, 1, query(10.0, "A", "B"), SECOND)
+    assert isinstance(said, Suspend)
+    assert keep_alive(state, 2 * SECOND, "one", "two") == [Replan(7, 2)]
+    assert state.registered(7, 2, query(10.0, "A", "B"), 3 * SECOND) == [Resume(7)]
+
+
+def test_a_plan_is_not_put_in_force_for_another_query_of_its_epoch() -> None:
+    state = network(one="AB", two="BC")
+    [_] = state.registered(7, 0, query(2.5), 0)
+    closer = AggregatorReport(1, {COLUMN: {("B",): 0.1, ("C",): 0.1}})
+    assert state.heard("two", closer, SECOND) == [Replan(7, 1)]
+    # The rights of its owner were changed at the same time, and came first in the log.
+    restricted = query(2.5, "A", "B")
+    assert Resume(7) not in state.registered(7, 1, restricted, 2 * SECOND)
+    assert state.queries[7].plan is None
+    assert keep_alive(state, 3 * SECOND, "one", "two") == [Replan(7, 2)]
+    assert state.registered(7, 2, restricted, 4 * SECOND) == [Resume(7)]
+    plan = state.queries[7].plan
+    assert plan is not None
+    assert {item for part in plan.parts for item in part.items} == {"A", "B"}
+
+
 def test_what_nobody_holds_closely_enough_is_asked_of_the_node_where_that_is_allowed() -> None:
     state = network(NetworkRules(lost_after=5 * SECOND), one="AB")
     assert state.registered(7, 0, query(2.5), 0) == []

@@ -156,7 +156,10 @@ class NetworkPlanner(NodePlanner):
         query = self._engine.query(one.number)
         planned = self.as_planned(query)
         instructions: Iterable[Instruction] = [Suspend(one.number, _UNPLANNABLE)]
-        if planned is not None:
+        if planned is None:
+            # No plan of what it was before may be put in force.
+            self.state.unregistered(one.number)
+        else:
             instructions = self.state.registered(one.number, one.epoch, planned, microseconds(), restored=restored)
         self.sessions.handle(QueryRegistered(one, query))
         self._do(instructions)

@@ -204,11 +204,12 @@ class NetworkState:
             else:
                 self._begin(known, now, out)
             return out
+        same = known.query == query
         known.epoch, known.query = epoch, query
         coming, known.coming = known.coming, None
-        if coming is None or coming[0] != epoch:
-            # Not a plan of ours: whatever it was, it is followed by one that is known.
-            known.plan = None
+        if coming is None or coming[0] != epoch or not same:
+            # Not a plan of ours, or of the query under other rights: it is followed by one that is known.
+            known.plan, known.version = None, -1
             out = []
             self._suspend(known, _UNHEARD, out)
             return out
