@@ -97,7 +97,7 @@ def test_a_plan_is_not_put_in_force_for_another_query_of_its_epoch() -> None:
     # The rights of its owner were changed at the same time, and came first in the log.
     restricted = query(2.5, "A", "B")
     assert Resume(7) not in state.registered(7, 1, restricted, 2 * SECOND)
-    assert state.queries[7].plan is None
+    assert [one.plan for one in state.queries.values()] == [None]
     assert keep_alive(state, 3 * SECOND, "one", "two") == [Replan(7, 2)]
     assert state.registered(7, 2, restricted, 4 * SECOND) == [Resume(7)]
     plan = state.queries[7].plan
