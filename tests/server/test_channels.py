@@ -11,6 +11,11 @@ import slackwater
 from slackwater.client import Client
 from slackwater.client.live.events import ChannelMissed
 from slackwater.client.live.subscription import Subscription
+from slackwater.dissemination.delivery.base import CloseChannel, OpenChannel
+from slackwater.dissemination.transports import TransportLimits
+from slackwater.dissemination.transports.base import Unreachable
+from slackwater.dissemination.transports.open_channels import open_channels
+from slackwater.server.channel_host import ChannelHost
 from tests.support.nats_server import NatsServer
 from tests.support.server_process import ServerProcess
 
@@ -126,3 +131,13 @@ async def test_a_server_without_channels_delivers_by_unicast_and_says_so(tmp_pat
             with pytest.raises(ValueError, match="delivery is"):
                 client.subscribe(SUM, delivery="carrier pigeon")  # type: ignore[arg-type]
         assert counters(server)["channel_published"] == 0
+
+
+async def test_a_session_that_comes_while_the_node_goes_down_opens_nothing() -> None:
+    host = ChannelHost("memory", TransportLimits())
+    host.do(OpenChannel("before"))
+    await host.close()
+    host.do(CloseChannel("before"))
+    host.do(OpenChannel("after"))
+    with pytest.raises(Unreachable):
+        await open_channels("memory").join("after", TransportLimits())

@@ -40,6 +40,7 @@ class ChannelHost:
         self._publishers: dict[str, Publisher] = {}
         self._closing: dict[str, asyncio.Event] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
         self.place = ChannelPlace(_for_members(servers), _names(f"{name}-{secrets.token_hex(8)}"))
         self.published = 0
         """Messages published, each by one publish of the transport."""
@@ -48,8 +49,13 @@ class ChannelHost:
         """Messages that were not published; members get the state instead."""
 
     def do(self, action: ChannelAction) -> None:
-        """Carry out an action, at once."""
+        """Carry out an action, at once.
+
+        After `close` there is none: clients on a bus may come back while the node goes down.
+        """
         match action:
+            case _ if self._closed:
+                pass
             case OpenChannel(name):
                 closing = self._closing[name] = asyncio.Event()
                 task = asyncio.get_running_loop().create_task(self._keep_open(name, closing))
@@ -61,7 +67,8 @@ class ChannelHost:
                 self._closing.pop(name).set()
 
     async def close(self) -> None:
-        """Close all channels."""
+        """Close all channels, for good."""
+        self._closed = True
         for closing in self._closing.values():
             closing.set()
         self._closing.clear()
