@@ -4,6 +4,7 @@ import importlib.metadata
 import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -48,3 +49,19 @@ def test_make_help_lists_the_targets() -> None:
 def test_ci_runs_the_readmes_test_command() -> None:
     assert "exec make test" in (ROOT / ".ci" / "run").read_text()
     assert re.search(r"^make test\b", (ROOT / "README.md").read_text(), re.MULTILINE)
+
+
+def test_the_wheel_has_the_package_alone(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    [wheel] = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    assert "slackwater/cli/__init__.py" in names
+    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"slackwater"}
+
+
+def test_the_package_imports_nothing_that_the_wheel_lacks() -> None:
+    outside = re.compile(r"^\s*(?:from|import) (simulation|experiments|benchmarks|tests)\b", re.MULTILINE)
+    sources = (ROOT / "src").rglob("*.py")
+    assert [str(path) for path in sources if outside.search(path.read_text(encoding="utf-8"))] == []
