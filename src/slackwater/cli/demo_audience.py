@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from experiments.rivals import Rivals, WeightedSum
+from slackwater.cli.demo_rivals import Rivals, WeightedSum
 
 Floats = npt.NDArray[np.float64]
 

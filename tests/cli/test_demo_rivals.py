@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.rivals import Rivals, WeightedSum
+from slackwater.cli.demo_rivals import Rivals, WeightedSum
 
 ITEMS = 6
 QUERIES = st.lists(
