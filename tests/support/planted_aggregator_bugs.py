@@ -140,7 +140,7 @@ class ResumedWithoutValues(SubscriptionRegistry):
             kept = self.queries.get(number)
             if kept is not None and kept.suspended is not None:
                 kept.suspended = None
-                self._each(kept, Resumed(number, kept.epoch))
+                self.broadcast(kept, Resumed(number, kept.epoch))
 
 
 class LaterOnesNotTold(SubscriptionRegistry):

@@ -18,6 +18,7 @@ from slackwater.log import Entry, Registered
 from slackwater.sessions.events import QueryRegistered, QueryUnregistered
 from slackwater.sessions.query_registry import RegisteredQuery
 from slackwater.sessions.registrar import BoundQuery
+from slackwater.sessions.registration_requests import RegistrationRequests
 from slackwater.sessions.session import Session
 from slackwater.sessions.state import ServerState
 from slackwater.sessions.subscriptions import SubscriptionRegistry
@@ -198,25 +199,33 @@ class DroppedInSilence(SubscriptionRegistry):
         super().unregistered(event, now)
 
 
-class DroppedForEver(SubscriptionRegistry):
-    """Every node drops its registrations once they have no subscriber there, also if another node has one."""
-
+class _DroppedForEver(RegistrationRequests):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._ever: set[str] = set()
 
-    def _asked_for(self, event: QueryRegistered) -> bool:
+    def claims(self, event: QueryRegistered) -> bool:
         if self._asked[event.text, event.registration.rights]:
             self._ever.add(event.text)
-        return event.text in self._ever
+        return event.number < self._born or event.text in self._ever
+
+
+class DroppedForEver(SubscriptionRegistry):
+    """Every node drops its registrations once they have no subscriber there, also if another node has one."""
+
+    requests_class = _DroppedForEver
+
+
+class _NotAskedAgain(RegistrationRequests):
+    def register(self, bound: BoundQuery, owner: str, again: bool, now: int) -> None:
+        if not again:
+            super().register(bound, owner, again, now)
 
 
 class NotAskedAgain(SubscriptionRegistry):
     """A registration that does not reach the log is waited for in vain."""
 
-    def _register(self, bound: BoundQuery, owner: str, again: bool, now: int) -> None:
-        if not again:
-            super()._register(bound, owner, again, now)
+    requests_class = _NotAskedAgain
 
 
 class BehindTheClient(Session):

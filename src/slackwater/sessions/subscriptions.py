@@ -1,4 +1,4 @@
-"""Subscription registry: binds, registers and attaches subscriptions; routes notifications to sessions.
+"""Subscription registry: binds subscriptions, lets them wait for their registrations and attaches them to queries.
 
 Design
     A text without a query is appended to the log as a registration, and its subscribers wait until the log confirms
@@ -9,37 +9,24 @@ Design
     Nothing is attached in the middle of a step. The engine is then ahead of the facts of the sessions, and an
     answer from it would be stamped with a position before its own.
 
-    A suspended query stays registered, but its changes are not sent: subscribers stay at the last position at which
-    all was right. When it is resumed they get its whole state.
+    What the log is asked for is `registration_requests`; how answers reach the sessions is `query_publication`.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from slackwater.core.errors import AnswerTooLarge, SlackwaterError
-from slackwater.core.query import AnswerShape, StandingQuery
-from slackwater.core.rights import Grant
-from slackwater.dissemination.delivery.base import ChannelPlace, Delivery, DeliveryContext
-from slackwater.dissemination.delivery.registry import make_deliveries
-from slackwater.dissemination.encoding import Encoding
+from slackwater.core.errors import SlackwaterError
+from slackwater.dissemination.delivery.base import ChannelPlace
 from slackwater.dissemination.messages import (
     CatchUp,
-    Delete,
-    Fact,
     Refused,
-    Resumed,
-    SharedFact,
     Snapshot,
     Subscribe,
     Suspended,
-    Upsert,
-    Value,
 )
-from slackwater.kinds.registry import answer_table
 from slackwater.log.records import Registered, Unregistered
-from slackwater.processing.base import Notifications
 from slackwater.sessions.events import (
     Engine,
     QueriesResumed,
@@ -48,57 +35,41 @@ from slackwater.sessions.events import (
     QueryUnregistered,
 )
 from slackwater.sessions.pending import PendingSubscriptions
-from slackwater.sessions.query_registry import QueryRegistry, RegisteredQuery
+from slackwater.sessions.query_publication import QueryPublication
+from slackwater.sessions.query_registry import RegisteredQuery
 from slackwater.sessions.registrar import BoundQuery, taken
+from slackwater.sessions.registration_requests import RegistrationRequests
 from slackwater.sessions.relabel_delta import fill
 from slackwater.sessions.router import Elsewhere
 from slackwater.sessions.rules import SessionRules
 from slackwater.sessions.session import Session, SessionSubscription
 from slackwater.sessions.timers import Timers
-from slackwater.sessions.wire import RowFacts, snapshot, subscribed
-
-_MOST_ENDS = 65_536
 
 
-class SubscriptionRegistry:
+class SubscriptionRegistry(QueryPublication):
     """The registrations of a node and the references of its sessions."""
+
+    requests_class: type[RegistrationRequests] = RegistrationRequests
 
     def __init__(
         self, rules: SessionRules, engine: Engine, timers: Timers, channels: ChannelPlace | None = None
     ) -> None:
-        self.position = engine.position
-        self.queries = QueryRegistry(lambda: engine.registry)
-        self.touched: dict[int, Session] = {}
-        """Sessions with new facts since the last flush."""
-        self.deliveries = make_deliveries(DeliveryContext(self._send, rules.heartbeat, channels))
-        """How facts reach the sessions; the first is for those who ask for no other, or for one that is not here."""
-        self.append: list[Registered | Unregistered] = []
-        """Records to be appended to the log."""
+        super().__init__(rules, engine, timers, channels)
         self._rules = rules
-        self._engine = engine
-        self._registrar = engine.registrar
         self._limits = engine.registrar.limits
         self._timers = timers
-        self._born = engine.position
-        self._ends: dict[int, None] = {int(engine.position): None}
-        """Where the last steps ended."""
         self._arrived: dict[int, None] = {}
         self._returning: list[tuple[Session, SessionSubscription]] = []
         self._waiting = PendingSubscriptions()
-        self._asked: Counter[tuple[str, Grant]] = Counter()
-        """How many registrations of a text were asked for and have not turned up in the log."""
+        self._requests = self.requests_class(rules, engine, timers, self.queries, self._waiting, self._end_for)
         self._granted: Counter[str] = Counter()
-        self._outgrown: dict[int, str] = {}
-        """Queries suspended because they exceed a limit, with the reason sent to clients."""
-        self._recheck_scheduled = False
-        """True while a re-check is scheduled."""
         self.send_away: Callable[[Session, str, int], None] = lambda session, why, now: None
         """Ends a session whose client should go to another node."""
 
     @property
-    def in_step(self) -> bool:
-        """True while a step of the engine is not reported completely."""
-        return self._engine.position != self.position
+    def append(self) -> list[Registered | Unregistered]:
+        """Records to be appended to the log."""
+        return self._requests.append
 
     # What clients ask.
 
@@ -153,8 +124,8 @@ class SubscriptionRegistry:
         kept = self.queries.get(event.number)
         if kept is None:
             kept = RegisteredQuery(event.registration, event.query, self._limits.recent_keys)
-            kept.ours = event.number < self._born or self._asked_for(event)
-            self._idle(kept, now)
+            kept.ours = self._requests.claims(event)
+            self._requests.watch(kept, now)
         elif event.epoch > kept.epoch:
             kept.replace(event.registration, event.query)
             self._part(kept, now)
@@ -201,19 +172,6 @@ class SubscriptionRegistry:
         if not self.in_step:
             self.settle(now)
 
-    def _leave_channels(self) -> None:
-        """Deliver by unicast what is delivered otherwise, where that is not allowed any more."""
-        if len(self.deliveries) == 1:
-            return
-        for kept in self.queries:
-            for session in kept.sessions.values():
-                present = session.deliveries[kept.number]
-                wanted = self._delivery(session, kept.query, present.name)
-                if wanted is not present:
-                    self._deliver(session, kept, wanted)
-                    if kept.since is not None and not self.in_step:
-                        self._restate(session, kept)
-
     def _part(self, kept: RegisteredQuery, now: int, awaited: str | None = None) -> None:
         """Part a query from the sessions whose rights are not its own: they ask again under theirs.
 
@@ -239,69 +197,15 @@ class SubscriptionRegistry:
                 self._send(session, Suspended(kept.number, kept.epoch, "your rights have changed; it is asked again"))
                 self._returning.append((session, subscription))
             del kept.sessions[session.connection]
-            self._idle(kept, now)
+            self._requests.watch(kept, now)
 
     def suspend(self, event: QueriesSuspended) -> None:
         """Suspend queries: present and new subscribers are notified with the reason."""
-        for number in event.numbers:
-            kept = self.queries.get(number)
-            if event.outgrown and kept is not None:
-                self._outgrown[number] = event.why
-                if kept.suspended is not None:
-                    # The component that suspended it will resume it.
-                    continue
-            if kept is not None and kept.suspended != event.why:
-                kept.suspended = event.why
-                self._each(kept, Suspended(number, kept.epoch, event.why))
+        self._suspensions.suspend(event)
 
     def resume(self, event: QueriesResumed) -> None:
         """Resume queries: subscribers get their whole state."""
-        for number in event.numbers:
-            kept = self.queries.get(number)
-            if kept is None or kept.suspended is None:
-                continue
-            if number in self._outgrown:
-                # It was suspended for two reasons, and one is left.
-                self.suspend(QueriesSuspended((number,), self._outgrown[number]))
-                continue
-            kept.suspended = None
-            if kept.since is None:
-                continue  # its state is sent at the end of the step that replaces it
-            self._renew(kept, Resumed(number, kept.epoch))
-
-    def notify(self, notifications: Notifications) -> None:
-        """Deliver the notifications of a step to its subscribers."""
-        position = notifications.position
-        self._ends[position] = None
-        if len(self._ends) > _MOST_ENDS:
-            del self._ends[next(iter(self._ends))]
-        if notifications.values is not None:
-            values = notifications.values
-            for number, value, there in zip(
-                values.queries.tolist(), values.values.tolist(), values.there.tolist(), strict=True
-            ):
-                kept = self.queries.get(number)
-                if kept is not None and kept.since is not None:
-                    kept.value = Value(number, kept.epoch, value if there else None)
-                    self._publish(kept, kept.value)
-        for rows in notifications.rows:
-            facts = RowFacts(rows, self._engine.schema(rows.table))
-            for number, place, there in facts.entries():
-                kept = self.queries.get(number)
-                if kept is None or kept.since is None or not kept.warm:
-                    continue
-                key = facts.key(place)
-                row = facts.row(place, kept.query.columns) if there else None
-                fact = Delete(number, kept.epoch, key) if row is None else Upsert(number, kept.epoch, key, row)
-                kept.recent.put(position, fact)
-                self._publish(kept, fact)
-
-        for number in notifications.anew:
-            kept = self.queries.get(number)
-            if kept is not None and kept.since is not None and kept.warm:
-                kept.recent.forget(position)
-                kept.snapshots.clear()
-                self._renew(kept)
+        self._suspensions.resume(event)
 
     def settle(self, now: int) -> None:
         """Finish a step: attach pending subscriptions, and send replaced queries to their subscribers."""
@@ -328,76 +232,7 @@ class SubscriptionRegistry:
         for session, subscription in returning:
             if session.subscriptions.get(subscription.ref) is subscription:
                 self._ask_again(session, subscription, now)
-        if self._outgrown and not self._recheck_scheduled:
-            self._recheck_scheduled = True
-            self._timers.at(now + self._rules.heartbeat, self._recheck)
-
-    def _recheck(self, now: int) -> None:
-        """Resume a query that no longer exceeds its limit. One at a time, because a re-check takes a while."""
-        if not self.in_step:
-            number, why = next(iter(self._outgrown.items()))
-            del self._outgrown[number]
-            kept = self.queries.get(number)
-            if kept is not None:
-                try:
-                    self._engine.recheck(number)
-                    # What changed meanwhile may not have been followed.
-                    kept.recent.forget(self.position)
-                    kept.snapshots.clear()
-                    if kept.suspended == why:
-                        self.resume(QueriesResumed((number,)))
-                except AnswerTooLarge:
-                    self._outgrown[number] = why
-        self._recheck_scheduled = bool(self._outgrown)
-        if self._recheck_scheduled:
-            self._timers.at(now + self._rules.heartbeat, self._recheck)
-
-    def subscribed(self, ref: int, kept: RegisteredQuery, was: int | None = None) -> Fact:
-        """Fact of a granted subscription; `was` is the epoch that the facts sent with it build on."""
-        return subscribed(ref, kept, self._engine.schema(answer_table(kept.query)), was)
-
-    def whole(self, number: int, encoding: Encoding) -> Iterator[Fact]:
-        """Whole state of a query: a value, or a snapshot and the rows that changed since it was made."""
-        kept = self.queries.get(number)
-        assert kept is not None
-        if kept.query.shape is AnswerShape.NUMBER:
-            if kept.value is None:
-                kept.value = Value(number, kept.epoch, self._engine.answer(number).value)
-            yield kept.value
-            return
-        if encoding in kept.snapshots:
-            made, known = kept.snapshots[encoding]
-            since = kept.recent.since(made)
-            if since is not None and len(since) <= 64 + known.count // 8:
-                yield known
-                yield from since
-                return
-        try:
-            rows = self._engine.answer(number).rows
-        except AnswerTooLarge as error:
-            # It was small enough when it was registered. No other subscriber can get all of it either.
-            if kept.suspended is None:
-                self._outgrown[number] = str(error)
-                self.suspend(QueriesSuspended((number,), str(error)))
-            yield Suspended(number, kept.epoch, str(error))
-            return
-        assert rows is not None
-        made_now = snapshot(kept, rows, self._engine.schema(answer_table(kept.query)), encoding)
-        kept.snapshots[encoding] = (self.position, made_now)
-        yield made_now
-
-    def restated(self, session: Session, number: int) -> Iterator[Fact]:
-        """All there is to say about a query to a session of its own.
-
-        A member of a channel may have missed that the query was suspended there: its state would pass for right.
-        """
-        kept = self.queries.get(number)
-        assert kept is not None
-        if kept.suspended is None:
-            yield from self.whole(number, session.encoding)
-        else:
-            yield Suspended(number, kept.epoch, kept.suspended)
-        yield from session.deliveries[number].place(number, kept.epoch, self.position, kept.suspended is not None)
+        self._suspensions.schedule_recheck(now)
 
     # The steps of it.
 
@@ -418,14 +253,14 @@ class SubscriptionRegistry:
             # It may turn up in the log; if it does not, it has to be asked for where the log is written.
             self._timers.at(now + self._rules.lease, partial(self._elsewhere, session, subscription))
         elif kept is None and first:
-            self._register(bound, session.principal.name, False, now)
+            self._requests.register(bound, session.principal.name, False, now)
 
     def _ask_again(self, session: Session, subscription: SessionSubscription, now: int) -> None:
         """Bind a subscription anew, because its query is gone or its rights are others."""
         try:
             bound = self._registrar.bind(subscription.text, session.principal.name, self._rules.host)
         except SlackwaterError as error:
-            self._end(session, subscription, str(error), _host(error))
+            self._end_for(session, subscription, error)
             return
         subscription.rights = bound.rights
         self._find(session, subscription, replace(bound, name=subscription.name), now)
@@ -435,51 +270,6 @@ class SubscriptionRegistry:
         waits = subscription.number is None and not subscription.refused
         if waits and session.subscriptions.get(subscription.ref) is subscription:
             self.send_away(session, "a query of yours is not registered, and this node only follows a log", now)
-
-    def _register(self, bound: BoundQuery, owner: str, again: bool, now: int) -> None:
-        """Ask the log for a query, and again if it does not turn up there."""
-        key = bound.text, bound.rights, bound.name
-        waiting = self._waiting.principals(*key)
-        if not waiting:
-            return
-        if owner not in waiting:
-            # It waits no longer, because it left or its rights are others; what is asked for is for those who do.
-            owner = waiting[0]
-        try:
-            if again and bound.name is not None:
-                # Two asked for the name at once, in two lanes: whichever has it now says what is to be said about that.
-                self._registrar.check_name(bound.name, self._rules.host)
-            asked = self._asked_again(bound, owner) if again else bound
-            record = None if self._registrar.is_registered(asked) else self._registrar.record(asked, owner)
-        except SlackwaterError as error:
-            for session, subscription in self._waiting.take(*key):
-                self._end(session, subscription, str(error), _host(error))
-            return
-        if record is not None:
-            self._asked[asked.text, asked.rights] += 1
-            self.append.append(record)
-        self._timers.at(now + self._rules.append_again, partial(self._register, asked, owner, True))
-
-    def _asked_again(self, bound: BoundQuery, owner: str) -> BoundQuery:
-        """What a text means by now; one that is kept here for its name means what it meant."""
-        try:
-            return replace(self._registrar.bind(bound.text, owner, self._rules.host), name=bound.name)
-        except Elsewhere:
-            return bound
-
-    def _asked_for(self, event: QueryRegistered) -> bool:
-        """True if this node is to drop a query without subscribers.
-
-        If that were so for a text once and for all, two nodes could drop and ask for it in turn for ever. So each
-        registration that this node appended counts for one in the log. The owner is ambiguous when two nodes append at
-        once; then both nodes drop both, and a node with subscribers registers the query again.
-        """
-        asked = event.text, event.registration.rights
-        former = self.queries.with_text(*asked)
-        if self._asked[asked]:
-            self._asked[asked] -= 1
-            return True
-        return former is not None and former.ours
 
     def _attach(self, session: Session, subscription: SessionSubscription, kept: RegisteredQuery) -> None:
         number, held = kept.number, subscription.held
@@ -519,45 +309,6 @@ class SubscriptionRegistry:
         self._send(session, self.subscribed(subscription.ref, kept, was))
         self._answer(session, kept, facts)
 
-    def _delivery(self, session: Session, query: StandingQuery, name: str) -> Delivery[Session]:
-        """The delivery that is asked for, if this node has it and it carries the query to this session.
-
-        Whoever reads a bus may read all that is published there: where rights are set facts go by unicast alone.
-        """
-        if self._registrar.rights.grants:
-            return self.deliveries[0]
-        asked = (one for one in self.deliveries if one.name == name and one.carries(query, session))
-        return next(asked, self.deliveries[0])
-
-    def _deliver(self, session: Session, kept: RegisteredQuery, delivery: Delivery[Session]) -> None:
-        present = session.deliveries.get(kept.number)
-        if present is delivery:
-            return
-        if present is not None:
-            present.leave(kept.number, session)
-        session.deliveries[kept.number] = delivery
-        delivery.join(kept.number, session)
-
-    def _restate(self, session: Session, kept: RegisteredQuery) -> None:
-        """Send a session the whole state of a query, in place of earlier facts."""
-        session.forget(kept.number)
-        for ref in sorted(session.references[kept.number]):
-            self._send(session, self.subscribed(ref, kept))
-        self._answer(session, kept, self.whole(kept.number, session.encoding))
-
-    def _since(self, kept: RegisteredQuery, held: int | None) -> list[Fact] | None:
-        """Changes since a position whose rows the client still holds; None where they are not known.
-
-        They are known only for positions at which a step of this node ended. Another node cuts the log differently:
-        what came and went again within a step here may be held by a client of that node.
-        """
-        if held is None or kept.query.shape is AnswerShape.NUMBER or kept.since is None:
-            return None
-        if held < kept.since or held not in self._ends:
-            return None
-        recent = kept.recent.since(held)
-        return None if recent is None else [*recent]
-
     def _detach(self, session: Session, subscription: SessionSubscription, now: int) -> None:
         """Take a subscription out of everything that knows it."""
         if subscription.refused:
@@ -579,25 +330,7 @@ class SubscriptionRegistry:
         kept = self.queries.get(number)
         if kept is not None:
             del kept.sessions[session.connection]
-            self._idle(kept, now)
-
-    def _idle(self, kept: RegisteredQuery, now: int) -> None:
-        if not kept.sessions:
-            kept.idle_since = now
-            if kept.ours and kept.name is None and not kept.watched:
-                kept.watched = True
-                self._timers.at(now + self._rules.grace, partial(self._drop_idle, kept))
-
-    def _drop_idle(self, kept: RegisteredQuery, now: int) -> None:
-        """Drop a query after long enough without subscribers; append that again until the log confirms it."""
-        if self.queries.get(kept.number) is not kept or kept.idle_since is None or kept.name is not None:
-            kept.watched = False
-            return
-        due = kept.idle_since + self._rules.grace
-        if now >= due:
-            self.append.append(Unregistered(kept.query.table, kept.number))
-            due = now + self._rules.append_again
-        self._timers.at(due, partial(self._drop_idle, kept))
+            self._requests.watch(kept, now)
 
     def _end(self, session: Session, subscription: SessionSubscription, why: str, host: str | None = None) -> None:
         """Refuse what was granted or waited for."""
@@ -605,44 +338,12 @@ class SubscriptionRegistry:
         self._granted[session.principal.name] -= 1
         self._refuse(session, subscription, why, host)
 
+    def _end_for(self, session: Session, subscription: SessionSubscription, error: SlackwaterError) -> None:
+        self._end(session, subscription, str(error), _host(error))
+
     def _refuse(self, session: Session, subscription: SessionSubscription, why: str, host: str | None = None) -> None:
         subscription.refused = True
         self._send(session, Refused(subscription.ref, why, host))
-
-    def _send(self, session: Session, fact: Fact) -> None:
-        session.hold(fact)
-        self.touched[session.connection] = session
-
-    def _answer(self, session: Session, kept: RegisteredQuery, facts: Iterable[Fact]) -> None:
-        """Send a query's answer, or the reason of its suspension."""
-        if kept.suspended is not None:
-            facts = (Suspended(kept.number, kept.epoch, kept.suspended),)
-        for fact in facts:
-            self._send(session, fact)
-        delivery, suspended = session.deliveries[kept.number], kept.suspended is not None
-        for fact in delivery.place(kept.number, kept.epoch, self.position, suspended):
-            self._send(session, fact)
-
-    def _renew(self, kept: RegisteredQuery, *first: Fact) -> None:
-        """Have all who listen take over the whole answer, after these facts."""
-
-        def state(session: Session) -> Iterator[Fact]:
-            yield from first
-            if kept.suspended is None:
-                yield from self.whole(kept.number, session.encoding)
-            else:
-                yield Suspended(kept.number, kept.epoch, kept.suspended)
-
-        for delivery in self.deliveries:
-            delivery.renew(kept.number, state)
-
-    def _publish(self, kept: RegisteredQuery, fact: SharedFact) -> None:
-        if kept.suspended is None:
-            self._each(kept, fact)
-
-    def _each(self, kept: RegisteredQuery, fact: SharedFact) -> None:
-        for delivery in self.deliveries:
-            delivery.publish(kept.number, fact)
 
 
 def _host(error: SlackwaterError) -> str | None:
