@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from slackwater.core import StatisticsError
+from slackwater.core import StatisticsError, disk
 from slackwater.statistics import Rules, Statistics, Ticks
 
 SECOND = 1_000_000
@@ -92,6 +92,20 @@ def test_files_that_are_not_ours(tmp_path: Path) -> None:
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(StatisticsError, match="cannot be written"):
         learnt().write(tmp_path / "absent" / "s.parquet")
+
+
+def test_a_refusing_disk_leaves_the_statistics_of_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, before = tmp_path / "s.parquet", learnt(ticks(0, 50))
+    before.write(path)
+
+    def refuse(*_: object) -> None:
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(disk, "sync", refuse)
+    with pytest.raises(StatisticsError, match=r"s\.parquet: the disk is full"):
+        learnt(ticks(0, 60)).write(path)
+    assert Statistics.read(path).to_bytes() == before.to_bytes()
+    assert [one.name for one in tmp_path.iterdir()] == ["s.parquet"]
 
 
 def test_pieces_by_item_can_be_put_together_without_pairs() -> None:

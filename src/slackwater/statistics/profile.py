@@ -18,7 +18,8 @@ from typing import Any, ClassVar, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slackwater.core.errors import StatisticsError
+from slackwater.core.durable_file import replace_file
+from slackwater.core.errors import StatisticsError, StoreError
 from slackwater.statistics import encoding
 from slackwater.statistics.base import check_agreement
 from slackwater.statistics.histogram import Histogram, HistogramFigures
@@ -191,12 +192,12 @@ class Statistics:
             "parameters": self.parameters(),
         }
         path = Path(path)
-        beside = path.with_name(f".{path.name}.writing")
+        content = pa.BufferOutputStream()
+        pq.write_table(encoding.annotate(table, note), content, compression="zstd")
         try:
-            pq.write_table(encoding.annotate(table, note), beside, compression="zstd")
-            beside.replace(path)
-        except OSError as error:
-            raise StatisticsError(f"statistics cannot be written to {path}: {error}") from None
+            replace_file(path, content.getvalue().to_pybytes())
+        except StoreError as error:
+            raise StatisticsError(f"statistics cannot be written to {path}: {error.__cause__}") from None
 
     @classmethod
     def read(cls, path: Path | str) -> Self:

@@ -14,7 +14,6 @@ name. Final names say what is in the file, so that doing a piece of work again r
 """
 
 import hashlib
-import os
 import uuid
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
@@ -103,7 +102,7 @@ class ParquetFile:
         """Flush, and give the file its name."""
         self._writer.close()
         with disk.opened(self._draft) as descriptor:
-            os.fsync(descriptor)
+            disk.sync(descriptor)
         disk.rename(self._draft, self._path)
 
     def abandon(self) -> None:
