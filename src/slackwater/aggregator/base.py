@@ -26,8 +26,11 @@ of the upstream, a lease of the aggregator, and twice the time that a write may 
 
 from dataclasses import dataclass
 
+from slackwater.core.backoff import Backoff
 from slackwater.core.types import Key
 
+RETRY = Backoff(first=1.0, most=5.0)
+"""Seconds between attempts at an upstream that does not answer, and at a log that does not take a write."""
 MOST_ITEMS = 8_192
 """Of one aggregator: one frame's notifications about a table are applied in one step (`hosting.engine.STEP_ROWS`)."""
 

@@ -4,6 +4,7 @@ Every row carries its number, so that a feed may lose the answer, or the server 
 again is all there is to do.
 """
 
+import random
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -13,11 +14,12 @@ import pyarrow as pa
 
 from slackwater.core.arrival import Arrival
 from slackwater.core.arrow import STREAM_MEDIA_TYPE
+from slackwater.core.backoff import Backoff
 from slackwater.core.errors import SourceError
 from slackwater.core.schema import TableSchema
 
 _AGAIN = frozenset({408, 429, 502, 503, 504})
-_FIRST_WAIT, _LONGEST_WAIT = 0.05, 2.0
+_BACKOFF = Backoff(first=0.05, most=2.0)
 
 
 @dataclass(slots=True)
@@ -70,7 +72,7 @@ class Feed:
         self._client.close()
 
     def _insist(self, path: str, parameters: dict[str, str], **request: object) -> httpx.Response:
-        wait = _FIRST_WAIT
+        failures = 0
         while True:
             address = self._address()
             if address is not None:
@@ -83,5 +85,5 @@ class Feed:
                         return answer
                     if answer.status_code not in _AGAIN:
                         raise SourceError(f"the server refused rows for {path}: {answer.text[:500]}")
-            time.sleep(wait)
-            wait = min(2 * wait, _LONGEST_WAIT)
+            failures += 1
+            time.sleep(_BACKOFF.delay(failures, random.random))

@@ -7,18 +7,21 @@ done, and stays so. Lines that the processes write are passed on with the name o
 
 import asyncio
 import os
+import random
 import signal
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import msgspec
 
+from slackwater.core.backoff import Backoff
 from slackwater.core.durable_file import replace_file
 
-FIRST_WAIT, LONGEST_WAIT = 0.2, 30.0
+_BACKOFF = Backoff(first=0.2, most=30.0, jitter=0)
 RAN_WELL = 10.0
 """Seconds after which a process counts as having started."""
 STOP_SECONDS = 20.0
@@ -46,7 +49,7 @@ class _WatchedProcess:
     process: asyncio.subprocess.Process | None = None
     state: str = "waiting"
     starts: int = 0
-    wait: float = FIRST_WAIT
+    failures: int = 0
     url: str | None = None
     code: int | None = None
     task: "asyncio.Task[None] | None" = None
@@ -100,14 +103,14 @@ class Supervisor:
                 self._write()
                 return
             if one.url is not None or time.monotonic() - began > RAN_WELL:
-                one.wait = FIRST_WAIT
+                one.failures = 0
             one.state = "waiting"
-            self._report({"event": "died", "process": one.role.name, "code": code, "again_in_seconds": one.wait})
+            one.failures += 1
+            wait = round(_BACKOFF.delay(one.failures, random.random), 3)
+            self._report({"event": "died", "process": one.role.name, "code": code, "again_in_seconds": wait})
             self._write()
-            try:
-                await asyncio.wait_for(one.stopping.wait(), one.wait)
-            except TimeoutError:
-                one.wait = min(2 * one.wait, LONGEST_WAIT)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(one.stopping.wait(), wait)
 
     async def _once(self, one: _WatchedProcess) -> int:
         """Run it until it ends."""

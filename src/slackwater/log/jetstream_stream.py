@@ -7,6 +7,7 @@ on its way at a time. That fence is what keeps a second writer out of the log: t
 """
 
 import asyncio
+import random
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from slackwater.core.backoff import Backoff
 from slackwater.core.bus import BusAddress, need_bus
 from slackwater.core.errors import LogAway, LogCorrupt, LogError, LogLocked
 
@@ -24,7 +26,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _ANSWER_SECONDS = 5.0
-_AGAIN_SECONDS = 0.05
+_BACKOFF = Backoff(first=0.05, most=0.5)
+"""Short to the end: all that is appended waits for servers that are back."""
 _RECONNECT_SECONDS = 0.1
 _TOGETHER = 64
 """Messages that are asked for at the same time."""
@@ -305,7 +308,7 @@ class Stream:
 
     async def _patiently(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Ask until there is an answer."""
-        give_up = self._loop.time() + self._patience
+        give_up, failures = self._loop.time() + self._patience, 0
         while True:
             try:
                 return await work()
@@ -315,7 +318,8 @@ class Stream:
                         f"the log at {self.address} does not answer for {self._patience:g} s ({error}): "
                         f"check the NATS servers, then try again"
                     ) from None
-            await asyncio.sleep(_AGAIN_SECONDS)
+            failures += 1
+            await asyncio.sleep(_BACKOFF.delay(failures, random.random))
 
     async def _api(self, name: str, asked: dict[str, Any] | None = None) -> _Reply:
         return await self._patiently(lambda: self._api_once(name, asked))
@@ -372,7 +376,7 @@ class Stream:
             raise self._error(refused) from None
 
     async def _store(self, subject: str, payload: bytes, after: int) -> int:
-        give_up = self._loop.time() + self._patience
+        give_up, failures = self._loop.time() + self._patience, 0
         sent, why = False, ""
         while True:
             try:
@@ -408,7 +412,8 @@ class Stream:
                     f"the log at {self.address} did not acknowledge for {self._patience:g} s ({why}): "
                     f"it may have been kept; look at the end of the log before appending again"
                 )
-            await asyncio.sleep(_AGAIN_SECONDS)
+            failures += 1
+            await asyncio.sleep(_BACKOFF.delay(failures, random.random))
 
     async def _last(self) -> int | None:
         with suppress(StreamUnreachable, StreamRefused):

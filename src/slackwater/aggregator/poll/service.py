@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 from contextlib import aclosing
 
+from slackwater.aggregator.base import RETRY
 from slackwater.aggregator.configuration import SourcePlan
 from slackwater.aggregator.poll.poll_state import PolledState
 from slackwater.aggregator.upstream.connection import Here
@@ -20,7 +21,6 @@ from slackwater.sources.poll_schedule import Failed, Fetched, PollOptions, Suspe
 
 _report = logging.getLogger("slackwater.aggregator")
 _LONG = 3600.0
-_AGAIN_SECONDS = 1.0
 _LONGEST_PAUSE = 30.0
 
 
@@ -72,6 +72,7 @@ class PolledSource:
 
     async def _take(self, arrivals: Sequence[Arrival]) -> None:
         rows = sum(arrival.batch.num_rows + len(arrival.refused) for arrival in arrivals)
+        failures = 0
         while True:
             try:
                 receipt = await self._here.change(lambda target: target.intake.take(arrivals), max(rows, 1))
@@ -80,7 +81,8 @@ class PolledSource:
                 # The poller leaves out what it has handed over once: it would not come again.
                 self._failed(str(error))
                 self._here.review()
-                await asyncio.sleep(_AGAIN_SECONDS)
+                failures += 1
+                await asyncio.sleep(RETRY.delay(failures, random.random))
         while not await self._here.reached(receipt.position, _LONG):
             pass
         self._succeeded()

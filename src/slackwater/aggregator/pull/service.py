@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pyarrow as pa
 
+from slackwater.aggregator.base import RETRY
 from slackwater.aggregator.configuration import PullPlan
 from slackwater.aggregator.pull.forecast_worker import ForecastWorker
 from slackwater.aggregator.pull.pull_state import PulledState
@@ -195,13 +196,15 @@ class Puller:
         if not values:
             return
         arrival = self._arrival(source, values)
+        failures = 0
         while True:
             try:
                 receipt = await self._here.change(lambda target: target.intake.take([arrival]), len(values))
                 break
             except SlackwaterError as error:
                 _report.warning("source %s: %s", source, error)
-                await asyncio.sleep(1.0)
+                failures += 1
+                await asyncio.sleep(RETRY.delay(failures, random.random))
         await self._here.reached(receipt.position, _LONG)
 
     def _arrival(self, source: str, values: Sequence[Got]) -> Arrival:

@@ -12,7 +12,7 @@ from typing import Protocol
 import msgspec
 import pyarrow as pa
 
-from slackwater.aggregator.base import Item
+from slackwater.aggregator.base import RETRY, Item
 from slackwater.aggregator.configuration import UpstreamPlan
 from slackwater.aggregator.upstream.state import UpstreamState, Write, WrittenRow
 from slackwater.aggregator.upstream.tables import mirrored
@@ -39,7 +39,7 @@ from slackwater.sql import Catalog, to_sql
 
 _report = logging.getLogger("slackwater.aggregator")
 AGAIN_SECONDS = 1.0
-"""Between two tries at what an upstream refused, or could not be asked."""
+"""Between two tries at what an upstream refused."""
 REFUSED_SECONDS = 5.0
 """The same where it would not have us at all."""
 _PATIENCE = 2.0
@@ -92,6 +92,8 @@ class UpstreamLink:
         self._statements: dict[Item, str] = {}
         self._refused_at: int | None = None
         self._complained = ""
+        self._failures = 0
+        """Writes in a row that the log did not take."""
         self._lane: str | None = None
         """The host that keeps the items upstream; None: the one that keeps most there."""
 
@@ -169,6 +171,7 @@ class UpstreamLink:
 
     async def _prepare(self, addresses: Sequence[Address]) -> None:
         """Make the tables here that are held; wait for the upstream to have them."""
+        failures = 0
         while True:
             rest = Rest(addresses, self._plan.token, _PATIENCE, random.random)
             try:
@@ -178,7 +181,8 @@ class UpstreamLink:
                 return
             except (SlackwaterError, msgspec.MsgspecError) as error:
                 self._complain(str(error))
-                await asyncio.sleep(AGAIN_SECONDS)
+                failures += 1
+                await asyncio.sleep(RETRY.delay(failures, random.random))
             finally:
                 await rest.close()
 
@@ -240,9 +244,11 @@ class UpstreamLink:
         except SlackwaterError as error:
             self._complain(str(error))
             self.state.failed(write)
-            await asyncio.sleep(AGAIN_SECONDS)
+            self._failures += 1
+            await asyncio.sleep(RETRY.delay(self._failures, random.random))
         else:
             self.state.wrote(write)
+            self._failures = 0
         self._here.review()
         self._news.set()
 

@@ -11,8 +11,9 @@ shared.
 """
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
 from slackwater.core.bus import DEFAULT_NAME, BusAddress, bus_address
@@ -23,7 +24,7 @@ from slackwater.dissemination.transports.base import (
     TransportLimits,
     Unreachable,
 )
-from slackwater.dissemination.transports.nats_bus import OPEN_SECONDS, PING_SECONDS, Bus, borrow, give_back
+from slackwater.dissemination.transports.nats_bus import OPEN_SECONDS, PING_SECONDS, REJOIN, Bus, borrow, give_back
 from slackwater.dissemination.transports.nats_connection import NatsConnection
 from slackwater.dissemination.transports.nats_frames import (
     VERSION,
@@ -38,8 +39,6 @@ from slackwater.dissemination.transports.nats_frames import (
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
 
-_AGAIN_SECONDS = 0.2
-"""Between two attempts to get back on a bus that is gone."""
 Admit: TypeAlias = Callable[[Mapping[str, str]], Handler]
 """Chooses the handler of a connection from the dialler's words; raises `Denied`."""
 
@@ -81,15 +80,18 @@ class NatsListener:
 
     async def stay(self) -> None:
         """Come back whenever the bus was lost, until cancelled."""
+        failures = 0
         while True:
             if self._bus is not None:
                 await self._bus.lost.wait()
                 bus, self._bus = self._bus, None
                 await give_back(bus)
-            with suppress(Unreachable):
+            try:
                 await self.begin()
-                continue
-            await asyncio.sleep(_AGAIN_SECONDS)
+                failures = 0
+            except Unreachable:
+                failures += 1
+                await asyncio.sleep(REJOIN.delay(failures, random.random))
 
     async def end(self) -> None:
         """Close all connections and leave the bus."""

@@ -19,6 +19,7 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
+from slackwater.core.backoff import Backoff
 from slackwater.core.bus import BusAddress, need_bus
 from slackwater.dissemination.transports.base import Unreachable
 from slackwater.dissemination.transports.nats_frames import GONE, is_place
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 OPEN_SECONDS = 10.0
 PING_SECONDS = 10.0
 """Interval of liveness messages of a member; after twice as long without one it is lost."""
+REJOIN = Backoff(first=0.2, most=1.0)
+"""Between two attempts to get back on a bus that is gone."""
 _TICKS_A_PING = 4
 _FRAMES_A_TURN = 64
 """Frames published before others on the event loop get a turn."""

@@ -14,12 +14,13 @@ the oldest; members see the gap by the sequence.
 """
 
 import asyncio
+import random
 import secrets
 import struct
 import time
 from collections import deque
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 from slackwater.core.bus import BusAddress, bus_address, check_name
@@ -36,7 +37,7 @@ from slackwater.dissemination.transports.base import (
     too_large,
 )
 from slackwater.dissemination.transports.inbox import Inbox
-from slackwater.dissemination.transports.nats_bus import OPEN_SECONDS, PING_SECONDS, Bus, borrow, give_back
+from slackwater.dissemination.transports.nats_bus import OPEN_SECONDS, PING_SECONDS, REJOIN, Bus, borrow, give_back
 from slackwater.dissemination.transports.nats_frames import is_place
 
 if TYPE_CHECKING:
@@ -48,7 +49,6 @@ _MESSAGE, _BEAT, _CLOSE = 8, 9, 10
 _TEXT = 1
 _SILENCE = 2.5
 """Beats after which a publisher is gone."""
-_AGAIN_SECONDS = 0.2
 _LOOK_SECONDS = 0.001
 
 
@@ -117,14 +117,17 @@ class NatsPublisher:
 
     async def stay(self, address: BusAddress, name: str, ping: float) -> None:
         """Come back whenever the bus was lost, until cancelled."""
+        failures = 0
         while True:
             if self._bus is not None:
                 await self._bus.lost.wait()
                 await self._leave()
-            with suppress(Unreachable):
+            try:
                 await self.begin(address, name, ping)
-                continue
-            await asyncio.sleep(_AGAIN_SECONDS)
+                failures = 0
+            except Unreachable:
+                failures += 1
+                await asyncio.sleep(REJOIN.delay(failures, random.random))
 
     async def end(self) -> None:
         """Publish the close frame, and leave the bus."""

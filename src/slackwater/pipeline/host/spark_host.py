@@ -13,6 +13,7 @@ Design
 """
 
 import logging
+import random
 import time
 from collections import deque
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
+from slackwater.core.backoff import Backoff
 from slackwater.core.errors import PositionGone, SlackwaterError, StoreError
 from slackwater.core.types import Position
 from slackwater.hosting.publication import Publication, PublishedStep, decode_steps, merged_steps
@@ -50,6 +52,7 @@ HOST_SETTINGS = {"spark.executor.cores": "1", "spark.locality.wait": "500ms"}
 """One core an executor: with more, tasks would go to any of several workers, and shards would move all the time. A
 shard whose executor is busy waits this long for it: less than catching up takes."""
 TRIES = 5
+_BACKOFF = Backoff(first=0.2, most=1.6, jitter=0)
 USUAL_SPREADING = CutRule()
 """How joins are spread by default."""
 SKEW_BATCHES, SKEW, SKEW_SECONDS = 30, 1.5, 0.005
@@ -257,7 +260,7 @@ class SparkHost:
                         f"kept, start it again to go on"
                     ) from error
                 _report.warning("a batch failed and is tried again: %s", sentence)
-                time.sleep(0.1 * 2**attempt)
+                time.sleep(_BACKOFF.delay(attempt, random.random))
         raise AssertionError("unreachable")
 
     def _steps(self, reports: list[ShardReport]) -> tuple[PublishedStep, ...]:
