@@ -1,12 +1,12 @@
 """Rectangle index of select-joins: sorted by (group, left end of the own range), with the range across carried along.
 
-`slackwater.kernels.select_probes` searches it. The summaries of many blocks are made anew when the list was
+`slackwater.kernels.rectangle_stabbing` searches it. The summaries of many blocks are made anew when the list was
 changed and is asked again: a look at every block, not at every query.
 """
 
 import numpy as np
 
-from slackwater.kernels.select_probes import summarise
+from slackwater.kernels.rectangle_stabbing import summarise
 from slackwater.kernels.sorted_blocks import BLOCKS, Packed
 from slackwater.processing.base import Floats, Integers
 from slackwater.processing.matching.order import PackedOrder

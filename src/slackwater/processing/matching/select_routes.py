@@ -5,7 +5,7 @@ All take the rows across, the rows of the batch, and `by`, which of them to do a
 
 import numpy as np
 
-from slackwater.kernels.select_probes import probe_each_query, probe_joined, probe_selected
+from slackwater.kernels.select_orders import probe_each_query, probe_joined, probe_selected
 from slackwater.kernels.sorted_blocks import Packed
 from slackwater.processing.base import Floats, Integers
 from slackwater.processing.matching.index_base import Found, collect
