@@ -8,8 +8,8 @@ cursor stands, and stop before a row for which there is no more room; see `proce
 import numpy as np
 import numpy.typing as npt
 
+from slackwater.kernels.band_search import neighbours, seek
 from slackwater.kernels.jit import compiled
-from slackwater.kernels.partners import neighbours, seek
 from slackwater.kernels.sorted_blocks import Packed
 
 Integers = npt.NDArray[np.int64]

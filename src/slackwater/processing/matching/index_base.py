@@ -16,7 +16,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from slackwater.kernels.partners import arrange, interleave, walk
+from slackwater.kernels.match_order import arrange, interleave
+from slackwater.kernels.partners import walk
 from slackwater.processing.base import Floats, Integers
 from slackwater.processing.matching.base import (
     Affected,

@@ -4,18 +4,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from slackwater.kernels.sorted_blocks import (
-    BLOCKS,
-    ENTRIES,
-    EVER,
-    FREE,
-    Packed,
-    delete_entries,
-    fill_blocks,
-    group_starts,
-    insert_entries,
-    read_out,
-)
+from slackwater.kernels.block_changes import delete_entries, fill_blocks, insert_entries
+from slackwater.kernels.sorted_blocks import BLOCKS, ENTRIES, EVER, FREE, Packed, group_starts, read_out
 from slackwater.processing.base import Floats, Integers
 
 
