@@ -160,7 +160,7 @@ def score_models(
         items.score[i, e] = c.discount * items.score[i, e] - 0.5 * math.log(v) - min(0.5 * missed / v, c.worst)
         items.scale[i, e] += max(c.rate, 1.0 / items.learnt[i]) * (missed / spread - items.scale[i, e])
     if square >= 0.0:
-        step = min(max((c.degrees + square) / (c.degrees + 1.0), c.least_step), c.most_step)
+        step = min((c.degrees + square) / (c.degrees + 1.0), c.most_step)
         for t in range(items.last[i] + 1, now + 1):
             clock.pace[t % size] = min(max(clock.pace[t % size] * step, c.least_pace), c.most_pace)
     return clock_score, square, zed

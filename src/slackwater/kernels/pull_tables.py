@@ -26,7 +26,6 @@ class PullConstants(NamedTuple):
     returning: float
     clock_discount: float
     clock_worst: float
-    least_step: float
     most_step: float
     least_pace: float
     most_pace: float

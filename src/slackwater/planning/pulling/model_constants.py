@@ -26,15 +26,13 @@ LEARNING_PULLS = 20
 LEARNING_CYCLE = 5
 """Distances 1, 2, 4, 8 and 16 ticks: from afar alone nothing shows of how an item moves in between."""
 DEGREES = 8.0
-"""ν of the clock: a pull that found z² multiplies the paces it looks back on by (8 + z²)/9."""
+"""ν of the clock: a pull that found z² multiplies the paces it looks back on by (8 + z²)/9, at least 8/9."""
 RETURN = 0.9
 """A pace returns to the usual one by a tenth a tick: what is left of a burst fades over about ten ticks."""
 CLOCK_DISCOUNT = 0.995
 """The clock is judged by about 200 pulls of all items together."""
 CLOCK_WORST = 20.0
 """Half a square counts at most so much for or against the clock."""
-LEAST_STEP = 0.2
-"""Least factor by which a pull may slow the clock; with 8 degrees none is below 8/9, and it never binds."""
 MOST_STEP = 30.0
 """Largest factor by which a pull may speed it up, reached at z² = 262."""
 LEAST_PACE = 0.02
@@ -107,7 +105,6 @@ CONSTANTS = PullConstants(
     returning=RETURN,
     clock_discount=CLOCK_DISCOUNT,
     clock_worst=CLOCK_WORST,
-    least_step=LEAST_STEP,
     most_step=MOST_STEP,
     least_pace=LEAST_PACE,
     most_pace=MOST_PACE,

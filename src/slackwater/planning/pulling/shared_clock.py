@@ -22,7 +22,6 @@ from slackwater.planning.pulling.model_constants import (
     CLOCK_WORST,
     DEGREES,
     LEAST_PACE,
-    LEAST_STEP,
     MOST_PACE,
     MOST_SQUARE,
     MOST_STEP,
@@ -90,7 +89,7 @@ class SharedClock:
 
     def found(self, last: int, now: int, square: float) -> None:
         """A pull at `now` that looks back to `last` has found z²."""
-        step = min(max((DEGREES + square) / (DEGREES + 1.0), LEAST_STEP), MOST_STEP)
+        step = min((DEGREES + square) / (DEGREES + 1.0), MOST_STEP)
         for t in range(last + 1, now + 1):
             self.pace[t % self.size] = min(max(self.pace[t % self.size] * step, LEAST_PACE), MOST_PACE)
 
