@@ -1,10 +1,11 @@
 """Uncertainty scheduler, simulated: a whole run over a trace in one compiled loop.
 
 Design
-    Every tick: judge the tick that is `longest` + 1 past and move the prices of violation (`pull_prices`); then rounds
-    of (what is known of items and queries, pick the items that are worth their cost, pull them, learn: `pull_models`)
-    until a round picks nothing; then the errors that the pulls have left are compared with the bounds. The plain
-    scheduler of `planning.pulling.uncertainty`, driven tick by tick, is the plain twin of this loop.
+    Every tick: judge the tick that is `longest` + 1 past and move the prices of violation (`pull_prices`). Then come
+    rounds until one picks nothing: what is known of items and queries (`pull_models`), the items that are worth their
+    cost (`pull_choice`), their pulls, and what these teach (`pull_updates`). Then the errors that the pulls have left
+    are compared with the bounds. The plain scheduler of `planning.pulling.uncertainty`, driven tick by tick, is the
+    plain twin of this loop.
 
 `wake` of a live scheduler has no part here: a simulation asks at every tick.
 """
@@ -14,16 +15,9 @@ import math
 import numpy as np
 
 from slackwater.kernels.jit import compiled
-from slackwater.kernels.pull_models import (
-    bridge_past,
-    know_items,
-    know_queries,
-    learn_surprise,
-    score_models,
-    see_value,
-)
+from slackwater.kernels.pull_choice import pick_due, pick_worth
+from slackwater.kernels.pull_models import know_items, know_queries
 from slackwater.kernels.pull_prices import judge_tick
-from slackwater.kernels.pull_risk import gain_of, risk, shared
 from slackwater.kernels.pull_tables import (
     Floats,
     Integers,
@@ -36,6 +30,7 @@ from slackwater.kernels.pull_tables import (
     table_clock,
     table_queries,
 )
+from slackwater.kernels.pull_updates import bridge_past, learn_surprise, score_models, see_value
 
 
 @compiled
@@ -70,103 +65,6 @@ def _table_prices(table: PulledQueries, cost: float, fixed_price: float, size: i
         *(np.zeros(queries), np.zeros(queries), np.zeros(queries), np.zeros(queries), np.zeros(queries)),
         *(soon, np.zeros(queries), np.zeros(queries), base, price),
     )
-
-
-@compiled
-def _take_fresh(table: PulledQueries, known: KnownTable, i: int, wild: float) -> None:
-    """Take an item as just pulled: its queries lose its part of their error."""
-    for h in range(table.first[i], table.first[i + 1]):
-        q = table.holder[h]
-        w = table.weights[table.place[h]]
-        known.query_mean[q] -= w * known.mean[i]
-        part = w * w * known.variance[i]
-        if known.common[i] != 0.0:
-            part += 2.0 * w * shared(i, q, table.starts, table.items, table.weights, known.common, known.root)
-        known.query_variance[q] = max(known.query_variance[q] - part, 0.0)
-        known.chance[q] = risk(known.query_mean[q], known.query_variance[q], table.within[q], wild)
-    known.mean[i] = 0.0
-    known.variance[i] = 0.0
-    known.common[i] = 0.0
-
-
-@compiled
-def _gain(table: PulledQueries, known: KnownTable, price: Floats, i: int, wild: float) -> float:
-    return gain_of(
-        *(i, table.first, table.holder, table.place, table.starts, table.items, table.weights, table.within, price),
-        *(known.chance, known.query_mean, known.query_variance, known.mean[i], known.variance[i], known.common),
-        *(known.root, wild),
-    )
-
-
-@compiled
-def _pick_due(
-    table: PulledQueries, items: ItemTable, now: int, longest: int, picked: Integers, c: PullConstants
-) -> int:
-    """Pick what is overdue or still to be learnt; gives how many."""
-    count = 0
-    for i in range(len(items.value)):
-        if table.first[i + 1] == table.first[i] or items.last[i] == now:
-            continue
-        age = now - items.last[i]
-        if (
-            items.last[i] < 0
-            or age >= longest
-            or (items.learnt[i] < c.learning_pulls and age >= 2 ** ((items.learnt[i] + i) % c.learning_cycle))
-        ):
-            picked[count] = i
-            count += 1
-    return count
-
-
-@compiled
-def _pick_worth(
-    table: PulledQueries,
-    items: ItemTable,
-    known: KnownTable,
-    price: Floats,
-    costs: Floats,
-    now: int,
-    wild: float,
-    gain: Floats,
-    waited: Floats,
-    unsure: Integers,
-    picked: Integers,
-    count: int,
-) -> int:
-    """Pick one item after the other that is worth its cost; gives how many are picked with those that were."""
-    done = 0
-    while True:
-        while done < count:
-            i = picked[done]
-            _take_fresh(table, known, i, wild)
-            done += 1
-        most, choice = 1.0, -1
-        for i in range(len(items.value)):
-            gain[i] = 0.0
-            unsure[i] = 0
-            if (known.mean[i] == 0.0 and known.variance[i] == 0.0) or items.last[i] == now:
-                continue
-            # At best a pull takes away all the risk: most items need no closer look to lose against the best.
-            bound = 0.0
-            for h in range(table.first[i], table.first[i + 1]):
-                bound += price[table.holder[h]] * known.chance[table.holder[h]]
-            if (bound * (now - items.last[i]) - waited[i]) / costs[i] <= most:
-                unsure[i] = 1
-                continue
-            g = _gain(table, known, price, i, wild)
-            gain[i] = g
-            worth = (g * (now - items.last[i]) - waited[i]) / costs[i]
-            if worth > most:
-                most = worth
-                choice = i
-        if choice < 0:
-            # Nothing more to pull: what waiting costs is told exactly, for the ticks to come.
-            for i in range(len(items.value)):
-                if unsure[i] == 1:
-                    gain[i] = _gain(table, known, price, i, wild)
-            return count
-        picked[count] = choice
-        count += 1
 
 
 @compiled
@@ -222,10 +120,8 @@ def simulate(
         while True:
             know_items(state, clock, now, clocked, c, known)
             know_queries(table, wild, known)
-            count = _pick_due(table, state, now, longest, picked, c)
-            count = _pick_worth(
-                table, state, known, prices.price, costs, now, wild, gain, waited, unsure, picked, count
-            )
+            count = pick_due(table, state, now, longest, picked, c)
+            count = pick_worth(table, state, known, prices.price, costs, now, wild, gain, waited, unsure, picked, count)
             if count == 0:
                 break
             for k in range(count):
