@@ -46,7 +46,7 @@ from slackwater.log import (
     Updates,
 )
 from slackwater.log.jetstream import JetStreamLog
-from tests.support.memory_log import MemoryLog, MemoryStore
+from slackwater.log.memory import MemoryLog, MemoryStore
 
 QUOTES = TableSchema(
     "quotes",

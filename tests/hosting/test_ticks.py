@@ -14,11 +14,11 @@ from slackwater.extensions import extended
 from slackwater.hosting.engine import QueryEngine
 from slackwater.kinds.registry import plain_query
 from slackwater.log import Record, Registered, TimePassed, Unregistered
+from slackwater.log.memory import MemoryLog
 from slackwater.processing import state
 from slackwater.processing.host import Host
 from slackwater.processing.one_table import OneTable
 from tests.support.histories import History
-from tests.support.memory_log import MemoryLog
 from tests.support.spark_workers import Workers, columns, everything, run
 from tests.support.ticks import TickCounts, Ticks
 

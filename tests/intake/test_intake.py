@@ -14,7 +14,7 @@ from slackwater.core.arrival import Arrival
 from slackwater.core.types import Position
 from slackwater.intake import MEMORY_FILE, Intake
 from slackwater.log import LocalLog, Log, Quarantined, Record, TableDropped, Updates
-from tests.support.memory_log import MemoryLog
+from slackwater.log.memory import MemoryLog
 
 TABLE = TableSchema(
     "items", (Column("item", DataType.TEXT, nullable=False), Column("value", DataType.DOUBLE)), key=("item",)

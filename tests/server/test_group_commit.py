@@ -12,9 +12,9 @@ from slackwater.core.errors import LogError, SchemaError
 from slackwater.core.types import Instant, Position
 from slackwater.hosting.log_clock import LogClock
 from slackwater.log import Log, Record, TableDefined, TableDropped, TimePassed
+from slackwater.log.memory import MemoryLog
 from slackwater.server.group_commit import Busy, Target, WriteQueue
 from slackwater.server.uncommitted_log import UncommittedLog
-from tests.support.memory_log import MemoryLog
 
 
 def table(name: str) -> TableSchema:
