@@ -12,10 +12,12 @@ from slackwater.client.live.events import (
     Connect,
     Described,
     Event,
+    JoinChannel,
     Lost,
     MessageReceived,
     Opened,
     SendMessage,
+    Shown,
     SubscriptionEnded,
     Unwanted,
     Wanted,
@@ -381,3 +383,80 @@ def test_a_session_behind_the_channel_takes_over_once_it_has_come_that_far(membe
     member.frame(3, 4, 70, Value(5, 0, 30.0))
     shown = member.state.shown(1, member.now)
     assert (shown.value, shown.as_of, shown.certain) == (30.0, 70, True)
+
+
+class Looking(ClientState):
+    """Notes which subscriptions are looked at."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: 0.5)
+        self.looked: list[int] = []
+
+    def shown(self, ref: int, now: int) -> Shown:
+        self.looked.append(ref)
+        return super().shown(ref, now)
+
+
+def test_a_channel_message_costs_no_more_with_many_channels_and_every_lease_still_ends() -> None:
+    bench, refs = Bench(), range(1, 31)
+    bench.state = looking = Looking()
+    for ref in refs:
+        bench.do(Wanted(ref, SQL, "channel"))
+    bench.connect()
+    states = [
+        fact
+        for ref in refs
+        for fact in (
+            one_number(ref, query=ref),
+            Value(ref, 0, 1.0),
+            Channel(ref, 0, "memory", f"c-{ref}", 0, 40),
+        )
+    ]
+    bench.frame(0, 1, 40, *states)
+    ends = bench.now + LEASE
+    looking.looked.clear()
+    for ref in refs:
+        bench.now += 10_000
+        assert bench.do(ChannelHeard(f"c-{ref}", Published(ref, 0, 0, 50, (Value(ref, 0, 2.0),))))
+    assert looking.looked == [*refs], "each message concerns the one subscription of its channel"
+    bench.do(Unwanted(1))
+    told: list[Any] = []
+    while bench.now < ends:
+        due = bench.state.next_tick(bench.now)
+        assert due is not None
+        assert bench.now < due <= ends, "no tick comes again and again, and none too late"
+        told = bench.wait(due - bench.now)
+    assert [one.ref for one in told if isinstance(one, Certainty) and not one.certain] == [*refs][1:]
+    silent = bench.wait(0)
+    while not silent:
+        due = bench.state.next_tick(bench.now)
+        assert due is not None
+        silent = [one for one in bench.wait(due - bench.now) if isinstance(one, JoinChannel)]
+    assert bench.now == ends - LEASE + 20_000 + LEASE, "the channel that was silent the longest is joined again first"
+    assert [one.name for one in silent] == ["c-2"]
+
+
+def test_the_lease_of_a_member_that_stands_still_ends_on_time_while_others_go_on() -> None:
+    bench = Bench()
+    for ref in (1, 2):
+        bench.do(Wanted(ref, SQL, "channel"))
+    bench.connect()
+    bench.now += 100_000  # so that no acknowledgement is due as its lease ends
+    for base, ref in enumerate((1, 2)):
+        place = Channel(ref, 0, "memory", f"c-{ref}", 0, 40)
+        bench.frame(base, base + 1, 40, one_number(ref, query=ref), Value(ref, 0, 1.0), place)
+    ends = bench.now + LEASE
+    bench.wait(LEASE // 2)
+    for ref, position in ((1, 45), (2, 70)):
+        bench.do(ChannelHeard(f"c-{ref}", Published(ref, 0, 0, position)))
+    bench.frame(2, 3, 70)
+    bench.do(ChannelHeard("c-2", Published(2, 0, 0, 71)))
+    told: list[Any] = []
+    while not told:
+        due = bench.state.next_tick(bench.now)
+        assert due is not None
+        assert bench.now < due <= ends
+        told = [one for one in bench.wait(due - bench.now) if isinstance(one, Certainty)]
+    assert bench.now == ends
+    assert [(one.ref, one.certain) for one in told] == [(1, False)]
+    assert bench.state.shown(2, bench.now).certain

@@ -8,11 +8,14 @@ Design
 
     A member that lacks messages asks for the state by the session, and again until it has come. A channel that cannot
     be joined, or is silent for a lease, is joined again, and after a few attempts the facts are asked for by unicast.
+
+    A message costs no more with many channels: it concerns the members of its own, and what is due next stands first.
 """
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Protocol
 
 from slackwater.client.live.events import (
@@ -72,9 +75,10 @@ class Memberships:
     def __init__(self, retry: int) -> None:
         self.lease = 0
         self._retry = retry
-        self._joined: dict[str, _Joined] = {}
-        self._asked: dict[int, int] = {}
-        """Members that are behind, and when the state was asked for last."""
+        self._joined: OrderedDict[str, _Joined] = OrderedDict()
+        """By name, the channel that has been silent the longest first."""
+        self._asked: OrderedDict[int, int] = OrderedDict()
+        """Members that are behind, and when the state was asked for last, the earliest first."""
         self._vouched: deque[tuple[int, int]] = deque()
         """Positions of frames, each with the time until which what is right as of it can be relied on."""
 
@@ -161,25 +165,28 @@ class Memberships:
         match event:
             case ChannelHeard(_, message):
                 joined.heard, joined.attempts = now, 0
+                self._joined.move_to_end(event.name)
                 for ref in sorted(joined.refs):
                     self._hear(holder.held[ref], message, holder, out)
             case ChannelMissed():
                 self._miss(joined, holder)
             case ChannelLost():
                 self._rejoin(event.name, joined, holder, now, out)
-        self._ask(holder, now, out)
+        self._ask(joined, holder, now, out)
 
     def repeat(self, holder: ChannelHolder, now: int, out: list[Instruction]) -> None:
         """Look whether anything is to be said again."""
         for name, joined in list(self._joined.items()):
             if now >= joined.heard + self.lease and not joined.given_up:
                 self._rejoin(name, joined, holder, now, out)
-        self._ask(holder, now, out)
+        for joined in self._joined.values():
+            self._ask(joined, holder, now, out)
 
     def due(self) -> Iterator[int]:
         """When something is to be looked at again."""
-        yield from (joined.heard + self.lease for joined in self._joined.values() if not joined.given_up)
-        yield from (asked + self._retry for asked in self._asked.values())
+        heard = (joined.heard for joined in self._joined.values() if not joined.given_up)
+        yield from (first + self.lease for first in islice(heard, 1))
+        yield from (first + self._retry for first in islice(self._asked.values(), 1))
 
     def _hear(self, held: Held, message: Published, holder: ChannelHolder, out: list[Instruction]) -> None:
         assert held.member is not None
@@ -227,14 +234,16 @@ class Memberships:
         self._miss(joined, holder)
         joined.heard = now
         joined.attempts += 1
+        self._joined.move_to_end(name)
         out.append(LeaveChannel(name) if joined.given_up else JoinChannel(name, joined.address, self._retry // 4))
 
-    def _ask(self, holder: ChannelHolder, now: int, out: list[Instruction]) -> None:
-        for joined in self._joined.values():
-            for ref in sorted(joined.refs):
-                member = holder.held[ref].member
-                assert member is not None
-                lacks = member.behind or joined.given_up
-                if lacks and now >= self._asked.get(ref, now - self._retry) + self._retry:
-                    self._asked[ref] = now
-                    out.append(SendMessage(CatchUp(ref, UNICAST if joined.given_up else CHANNEL)))
+    def _ask(self, joined: _Joined, holder: ChannelHolder, now: int, out: list[Instruction]) -> None:
+        """Ask for the state of each member of a channel that is behind."""
+        for ref in sorted(joined.refs):
+            member = holder.held[ref].member
+            assert member is not None
+            lacks = member.behind or joined.given_up
+            if lacks and now >= self._asked.get(ref, now - self._retry) + self._retry:
+                self._asked[ref] = now
+                self._asked.move_to_end(ref)
+                out.append(SendMessage(CatchUp(ref, UNICAST if joined.given_up else CHANNEL)))

@@ -9,7 +9,7 @@ Design
     before that is not applied.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -124,6 +124,8 @@ class ClientState:
         self._session_certain = False
         self._frozen: set[int] = set()
         """Subscriptions that are not live and were last reported certain."""
+        self._frozen_due: int | None = None
+        """When the first lease of a frozen subscription may end; never later than it does."""
 
     def handle(self, event: Event, now: int) -> list[Instruction]:
         """Take one event in. The first is a `ClockTick`: it asks for a connection."""
@@ -169,7 +171,7 @@ class ClientState:
 
     def next_tick(self, now: int) -> int | None:
         """When a `ClockTick` is due; None where nothing waits for one."""
-        due = [self.held[ref].until for ref in self._frozen]
+        due = [] if self._frozen_due is None else [self._frozen_due]
         if self._session_certain:
             due.append(self.until)
         match self.phase:
@@ -224,7 +226,7 @@ class ClientState:
         for held in self.held.values():
             held.lose(self.as_of, self.until)
             if held.reported_certain:
-                self._frozen.add(held.ref)
+                self.touched.add(held.ref)
         self.by_query.clear()
         self.unanswered.clear()
         self.dropping.clear()
@@ -359,7 +361,12 @@ class ClientState:
     def _tell_certainty(self, now: int, out: list[Instruction]) -> None:
         certain = self.as_of is not None and now < self.until
         flipped, self._session_certain = certain is not self._session_certain, certain
-        for ref in sorted(self.held if flipped else self.touched | self._frozen):
+        refs: Collection[int] = self.held if flipped else self.touched
+        if flipped or self.touched >= self._frozen:
+            self._frozen_due = None
+        elif self._frozen_due is not None and now >= self._frozen_due:
+            refs, self._frozen_due = self.touched | self._frozen, None
+        for ref in sorted(refs):
             held = self.held[ref]
             shown = self.shown(ref, now)
             if shown.certain is not held.reported_certain:
@@ -369,4 +376,5 @@ class ClientState:
                 self._frozen.discard(ref)
             else:
                 self._frozen.add(ref)
+                self._frozen_due = held.until if self._frozen_due is None else min(self._frozen_due, held.until)
         self.touched.clear()
