@@ -22,16 +22,20 @@ def table(name: str) -> TableSchema:
 
 
 class Counting(MemoryLog):
-    """A log that counts its appends, and can refuse them."""
+    """A log that counts its appends, and can refuse them, or fail once they are durable."""
 
     appends = 0
     broken = False
+    fails_late = False
 
     def append(self, records: Sequence[Record]) -> Position:
         if self.broken:
             raise LogError("the disk is full")
         self.appends += 1
-        return super().append(records)
+        end = super().append(records)
+        if self.fails_late:
+            raise LogError("it is not known what was kept")
+        return end
 
 
 def test_what_is_gathered_is_seen_before_it_is_written() -> None:
@@ -180,6 +184,26 @@ async def test_a_tick_that_could_not_be_written_comes_with_the_next_group() -> N
         log.broken = False
         await queue.submit(make("a"))
         assert records(log) == [1_000_000, "a"]
+        await queue.close()
+        await writing
+        queue.finish()
+
+
+async def test_a_tick_that_was_kept_by_a_failed_append_is_not_appended_again() -> None:
+    clock = ManualClock(Instant(1_500_000))
+    with Counting() as log:
+        queue = WriteQueue(log, clock, None, 1000, lambda: None)
+        log.fails_late = True
+        queue.keep_time(frozenset({1_000_000}))
+        writing = asyncio.create_task(queue.run())
+        with pytest.raises(LogError, match="kept"):
+            await queue.submit(make("a"))
+        log.fails_late = False
+        await queue.submit(make("b"))
+        assert records(log) == [1_000_000, "a", "b"]
+        clock.sleep(1)
+        await queue.submit(make("c"))
+        assert records(log)[3:] == [2_000_000, "c"]
         await queue.close()
         await writing
         queue.finish()

@@ -79,6 +79,8 @@ class WriteQueue:
         self._log = log
         self._clock = clock
         self._log_clock = log_clock or LogClock()
+        self._clock_end = log.end
+        """The position up to which the clock knows the ticks of the log."""
         self._periods: frozenset[int] = frozenset()
         self._tick_failed = False
         self._memory = memory
@@ -194,6 +196,7 @@ class WriteQueue:
             end = self._target.log.flush()
             if tick is not None:
                 self._log_clock = self._log_clock.after(tick)
+            self._clock_end = end
             self._tick_failed = False
             if end - self._saved >= SAVE_EVERY:
                 self.save()
@@ -217,6 +220,20 @@ class WriteQueue:
         except SlackwaterError as reopening:
             _report.error("the log cannot be read back: %s", reopening)
             self._target.log.forget()
+        try:
+            self._read_ticks()
+        except (SlackwaterError, OSError) as reading:
+            _report.error("the ticks of the log cannot be read back: %s", reading)
+
+    def _read_ticks(self) -> None:
+        """Bring the clock to the last tick in the log: what an append kept that failed is not appended again."""
+        end = self._log.end
+        if end <= self._clock_end:
+            return
+        for entry in self._log.read(max(self._clock_end, self._log.start), end):
+            if isinstance(entry.record, TimePassed):
+                self._log_clock = self._log_clock.after(entry.record.time)
+        self._clock_end = end
 
 
 def _settle(waiting: _Waiting) -> None:
