@@ -11,18 +11,15 @@ followed by one that cuts the log at the same place, so its publication is the s
 next file from the end of the one before. Files before the older of the two snapshots are removed.
 """
 
-import fcntl
-import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import msgspec
 
 from slackwater.core.durable_file import replace_file, sealed, unsealed
 from slackwater.core.errors import PositionGone, StoreError
+from slackwater.core.folder_lock import LockedFolder
 from slackwater.core.types import Position
 from slackwater.hosting.publication import Publication, decode, encode
 from slackwater.hosting.replica import Replica
@@ -94,15 +91,13 @@ class PublicationReader:
         return found
 
 
-class PublicationWriter:
+class PublicationWriter(LockedFolder):
     """Exclusive writer of the publication log; it takes the folder's lock under a new generation."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
         (folder / _SAID).mkdir(parents=True, exist_ok=True)
-        self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        super().__init__(folder, f"{folder} is being written by another host; stop that one first")
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self.generation = int((_read(folder / "generation") or b"0").decode()) + 1
             replace_file(folder / "generation", str(self.generation).encode())
             reader = PublicationReader(folder)
@@ -114,11 +109,8 @@ class PublicationWriter:
                     f"the publication at {self.replica.position} is missing from {folder}, which goes on at "
                     f"{beyond[0]}: let the host and the servers begin with a new folder"
                 )
-        except BlockingIOError:
-            os.close(self._lock)
-            raise StoreError(f"{folder} is being written by another host; stop that one first") from None
         except BaseException:
-            os.close(self._lock)
+            self.release()
             raise
         self._answers = SnapshotFolder(folder / _ANSWERS)
 
@@ -150,18 +142,6 @@ class PublicationWriter:
         for start in batch_starts(self.folder):
             if start < limit:
                 _path(self.folder, start).unlink(missing_ok=True)
-
-    def release(self) -> None:
-        """Release the lock for the next host."""
-        os.close(self._lock)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.release()
 
 
 def _latest(folder: Path) -> Replica:

@@ -15,21 +15,19 @@ Promises
        can be read; older ones are removed.
 """
 
-import fcntl
 import hashlib
 import os
 import shutil
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import msgspec
 
 from slackwater.core import disk
 from slackwater.core.durable_file import replace_file
 from slackwater.core.errors import StoreError
+from slackwater.core.folder_lock import LockedFolder
 from slackwater.core.labels import Labels, read_labels
 from slackwater.core.types import Position
 
@@ -150,21 +148,16 @@ def read_client(folder: Path, plan: PublishedPlan, client: str) -> list[Labels]:
     return [one for one in read_bucket(folder, plan, bucket_of(client, plan.buckets)) if one.client == client]
 
 
-class LabelsFolder:
+class LabelsFolder(LockedFolder):
     """The exclusive right to plan into a folder."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
-        self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        super().__init__(folder, f"{folder} is being planned into by another; wait for it")
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self.newest = read_plan(folder)
-        except BlockingIOError:
-            os.close(self._lock)
-            raise StoreError(f"{folder} is being planned into by another; wait for it") from None
         except BaseException:
-            os.close(self._lock)
+            self.release()
             raise
 
     def begin(self, position: Position) -> Begun | PublishedPlan:
@@ -208,18 +201,6 @@ class LabelsFolder:
         for path in (self.folder / "labels" / f"{newest.epoch:020d}").glob("*"):
             if path.name not in named:
                 path.unlink(missing_ok=True)
-
-    def release(self) -> None:
-        """Let another planner in."""
-        os.close(self._lock)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.release()
 
 
 def _plan(folder: Path, epoch: int) -> Path:

@@ -1,14 +1,11 @@
 """Table store, the single writer of a folder of latest, history and quarantine: one commit after the other."""
 
-import fcntl
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
-from slackwater.core.errors import StoreError
+from slackwater.core.folder_lock import LockedFolder
 from slackwater.pipeline.tables.layout import make_folder
 from slackwater.pipeline.tables.manifest import (
     Manifest,
@@ -24,27 +21,22 @@ from slackwater.pipeline.tables.manifest import (
 _KEPT_FOLDERS = ("recent", "latest", "history", "quarantine")
 
 
-class TableStore:
+class TableStore(LockedFolder):
     """The exclusive right to write a folder, and its state.
 
     Opening one that a crash left removes the files that do not count.
     """
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
         make_folder(folder)
-        self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        super().__init__(
+            folder, f"{folder} is being written by another pipeline or load; wait for it, or use another folder"
+        )
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self.state = read_state(folder) or self._first()
             self._sweep()
-        except BlockingIOError:
-            os.close(self._lock)
-            raise StoreError(
-                f"{folder} is being written by another pipeline or load; wait for it, or use another folder"
-            ) from None
         except BaseException:
-            os.close(self._lock)
+            self.release()
             raise
 
     def _first(self) -> ManifestState:
@@ -89,18 +81,6 @@ class TableStore:
         for path in paths:
             if path not in counting:
                 (self.folder / path).unlink(missing_ok=True)
-
-    def release(self) -> None:
-        """Let another writer in."""
-        os.close(self._lock)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.release()
 
     def _sweep(self) -> None:
         """Remove the leftovers of a crash: drafts, and files of work that was never committed."""
