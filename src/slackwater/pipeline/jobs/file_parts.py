@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from slackwater.core.arrival import Arrival
-from slackwater.sources import FileSource, Format, Reading, Shape
+from slackwater.sources import FileSource, Format, Reading
 from slackwater.sources.base import FileRows, empty_batch, refuse
 from slackwater.sources.file_format import open_bytes
+from slackwater.sources.files import shaped_arrivals
 from slackwater.sources.parquet_file import plain
-from slackwater.sources.shape import long_rows, melt
 
 PART_ROWS = 1_000_000
 """Updates that a part has at least, where row groups are smaller."""
@@ -59,20 +59,7 @@ class FilePart:
         if self.groups is None:
             yield from FileSource(self.reading, batch_rows=BATCH_ROWS).arrivals()
             return
-        reading = self.reading
-        for rows in self._rows(self.groups):
-            wide = reading.shape is Shape.WIDE and reading.time is not None
-            shaped = melt(rows, reading.items, str(reading.time)) if wide else long_rows(rows)
-            if shaped.batch.num_rows or shaped.refused:
-                yield Arrival(
-                    table=reading.schema.name,
-                    source=reading.source,
-                    batch=shaped.batch,
-                    place=str(reading.path),
-                    rows=pa.array(shaped.numbers, pa.int64()),
-                    timezone=reading.timezone,
-                    refused=shaped.refused,
-                )
+        yield from shaped_arrivals(self.reading, self._rows(self.groups))
 
     def _rows(self, groups: tuple[int, ...]) -> Iterator[FileRows]:
         """Typed columns, batch by batch; a damaged row group is refused as a whole, as `sources` does."""
