@@ -23,169 +23,52 @@ Mathematics
     rest bounds every completion from below, at a few prices around the best one; a branch that cannot get below the
     best candidate is cut, and so is one whose floors cannot fit. What remains is the optimum.
 
-`best_partition` is compiled. `lowest_sum_plainly` is the twin of the programme; the twin of the whole is the look at
-every partition in `planning.aggregation.exhaustive`.
+`partition_sums` has the programme, with its twin, and `partition_prices` the halving. The twin of the whole is the look
+at every partition in `planning.aggregation.exhaustive`.
 """
-
-from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
 
 from slackwater.kernels.jit import compiled
-from slackwater.kernels.waterfilling import ROUNDING, share_out
+from slackwater.kernels.partition_prices import best_price, price_parts, shared_cost
+from slackwater.kernels.partition_sums import follow_choices, lowest_sum
+from slackwater.kernels.waterfilling import ROUNDING
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
-_HALVINGS = 14
-"""After these the price is known to a few parts in a hundred thousand of its bracket; the search does the rest."""
 _PRICES = (0.35, 0.6, 0.8, 0.92, 1.0, 1.1, 1.3, 1.8, 3.0)
 """Prices for the search, relative to the best one: a branch with costly parts has its own best price near by."""
 
 
 @compiled
-def lowest_sum(values: Floats, sums: Floats, choices: Integers) -> None:
-    """Write the least Σ `values` over the partitions of each set, and the part that holds its lowest item."""
-    sums[0] = 0.0
-    for whole in range(1, len(values)):
-        low = whole & -whole
-        others = whole ^ low
-        best, choice = np.inf, 0
-        some = others
-        while True:
-            total = values[low | some] + sums[others ^ some]
-            if total < best:
-                best, choice = total, low | some
-            if some == 0:
-                break
-            some = (some - 1) & others
-        sums[whole] = best
-        choices[whole] = choice
-
-
-@compiled
-def _cut(choices: Integers, whole: int, parts: Integers) -> int:
-    """Follow the choices; return the number of parts."""
-    count = 0
-    while whole:
-        part = choices[whole]
-        if part == 0:
-            return 0
-        parts[count] = part
-        count += 1
-        whole ^= part
-    return count
-
-
-@compiled
-def _cost(
-    parts: Integers, count: int, roots: Floats, floors: Floats, spent: Floats, most: Floats, power: float
-) -> float:
-    """The cost of a partition when the bound is shared out; negative where the floors do not fit."""
-    own = parts[:count]
-    return share_out(roots[own], floors[own], spent[own], most[own], power, 1.0, np.empty(count))
-
-
-@compiled
-def _priced(
-    roots: Floats, floors: Floats, spent: Floats, most: Floats, power: float, price: float, values: Floats
-) -> None:
-    """Write g_S(λ) of every part."""
-    wish = (power / price) ** (1.0 / (power + 1.0))
-    for part in range(1, len(roots)):
-        if floors[part] == np.inf:
-            values[part] = np.inf
-            continue
-        share = max(floors[part] - spent[part], wish * roots[part])
-        values[part] = price * (share + spent[part])
-        if roots[part] > 0.0:
-            values[part] += roots[part] * (roots[part] / share) ** power
-        values[part] = min(values[part], most[part] + price * floors[part])
-    values[0] = 0.0
-
-
-@compiled
-def best_partition(
-    roots: Floats, floors: Floats, spent: Floats, most: Floats, power: float, best: Integers
+def search_branches(
+    roots: Floats,
+    floors: Floats,
+    spent: Floats,
+    most: Floats,
+    power: float,
+    least: Floats,
+    price: float,
+    best: Integers,
+    best_count: int,
+    best_cost: float,
 ) -> tuple[int, int]:
-    """Write the parts of the cheapest partition at bound 1 to `best`; return how many, and the branches looked at.
+    """Write the parts of the cheapest partition to `best`, given a candidate; return how many, and the branches.
 
-    0 parts: no partition is feasible. 0 branches: a lower bound was met without a search.
+    `least` is the least that the floors of each set can add up to.
     """
-    size = len(best)
+    size, tables = len(best), len(_PRICES)
     whole = (1 << size) - 1
-    tables = len(_PRICES)
-    values, sums = np.empty(whole + 1), np.empty(whole + 1)
     choices = np.zeros(whole + 1, np.int64)
     parts = np.zeros(size, np.int64)
-    # The least that the floors of a set can add up to: each item where it is held most closely.
-    least = np.zeros(whole + 1)
-    for part in range(1, whole + 1):
-        low = part & -part
-        least[part] = least[part ^ low] + floors[low]
-    if not least[whole] <= 1.0 + ROUNDING:
-        return 0, 0
-    for k in range(size):
-        best[k] = 1 << k
-    best_count = size
-    best_cost = _cost(best, size, roots, floors, spent, most, power)
-
-    for part in range(1, whole + 1):
-        values[part] = roots[part] if floors[part] < np.inf else np.inf
-    lowest_sum(values, sums, choices)
-    count = _cut(choices, whole, parts)
-    cost = _cost(parts, count, roots, floors, spent, most, power)
-    if cost >= 0.0:
-        if cost < best_cost:
-            best_cost, best_count = cost, count
-            best[:] = parts
-        if cost <= sums[whole] ** (power + 1.0) * (1.0 + ROUNDING):
-            return count, 0
-
-    # The best price. No price below that of the loose programme can be better.
-    lower = max(power * sums[whole] ** (power + 1.0), 1e-30)
-    upper = 0.0
-    price = lower
-    strongest, strongest_price = -np.inf, lower
-    for step in range(_HALVINGS + 80):
-        _priced(roots, floors, spent, most, power, price, values)
-        lowest_sum(values, sums, choices)
-        count = _cut(choices, whole, parts)
-        if sums[whole] - price > strongest:
-            strongest, strongest_price = sums[whole] - price, price
-        cost = _cost(parts, count, roots, floors, spent, most, power)
-        if cost >= 0.0 and cost < best_cost:
-            best_cost, best_count = cost, count
-            best[:] = parts
-        if strongest >= best_cost * (1.0 - ROUNDING):
-            return best_count, 0
-        wish = (power / price) ** (1.0 / (power + 1.0))
-        used = 0.0
-        for k in range(count):
-            part = parts[k]
-            share = max(floors[part], wish * roots[part] + spent[part])
-            resigned = most[part] + price * floors[part]
-            used += floors[part] if resigned <= values[part] else share
-        if used > 1.0:
-            lower = price
-            if upper == 0.0 and price > 1e30:
-                break
-        else:
-            upper = price
-        if upper == 0.0:
-            price = lower * 4.0
-        elif step > _HALVINGS + 4 or upper / lower < 1.0001:
-            break
-        else:
-            price = (lower * upper) ** 0.5
-
     prices = np.empty(tables)
     priced = np.empty((tables, whole + 1))
     rests = np.empty((tables, whole + 1))
     for j in range(tables):
-        prices[j] = strongest_price * _PRICES[j]
-        _priced(roots, floors, spent, most, power, prices[j], priced[j])
+        prices[j] = price * _PRICES[j]
+        price_parts(roots, floors, spent, most, power, prices[j], priced[j])
         lowest_sum(priced[j], rests[j], choices)
 
     branches = 0
@@ -217,7 +100,7 @@ def best_partition(
             continue
         parts[level] = part
         if rest == 0:
-            cost = _cost(parts, level + 1, roots, floors, spent, most, power)
+            cost = shared_cost(parts, level + 1, roots, floors, spent, most, power)
             if cost >= 0.0 and cost < best_cost:
                 best_cost, best_count = cost, level + 1
                 best[: level + 1] = parts[: level + 1]
@@ -231,14 +114,46 @@ def best_partition(
     return best_count, branches
 
 
-def lowest_sum_plainly(values: Mapping[int, float], whole: int) -> float:
-    """The least Σ `values` over the partitions of a set into parts that have one.
+@compiled
+def best_partition(
+    roots: Floats, floors: Floats, spent: Floats, most: Floats, power: float, best: Integers
+) -> tuple[int, int]:
+    """Write the parts of the cheapest partition at bound 1 to `best`; return how many, and the branches looked at.
 
-    >>> lowest_sum_plainly({0b01: 2.0, 0b10: 2.0, 0b11: 3.0}, 0b11)
-    3.0
+    0 parts: no partition is feasible. 0 branches: a lower bound was met without a search.
     """
-    if whole == 0:
-        return 0.0
-    low = whole & -whole
-    fitting = [part for part in values if part & low and part & whole == part]
-    return min((values[part] + lowest_sum_plainly(values, whole ^ part) for part in fitting), default=float("inf"))
+    size = len(best)
+    whole = (1 << size) - 1
+    values, sums = np.empty(whole + 1), np.empty(whole + 1)
+    choices = np.zeros(whole + 1, np.int64)
+    parts = np.zeros(size, np.int64)
+    # The least that the floors of a set can add up to: each item where it is held most closely.
+    least = np.zeros(whole + 1)
+    for part in range(1, whole + 1):
+        low = part & -part
+        least[part] = least[part ^ low] + floors[low]
+    if not least[whole] <= 1.0 + ROUNDING:
+        return 0, 0
+    for k in range(size):
+        best[k] = 1 << k
+    best_count = size
+    best_cost = shared_cost(best, size, roots, floors, spent, most, power)
+
+    for part in range(1, whole + 1):
+        values[part] = roots[part] if floors[part] < np.inf else np.inf
+    lowest_sum(values, sums, choices)
+    count = follow_choices(choices, whole, parts)
+    cost = shared_cost(parts, count, roots, floors, spent, most, power)
+    if cost >= 0.0:
+        if cost < best_cost:
+            best_cost, best_count = cost, count
+            best[:] = parts
+        if cost <= sums[whole] ** (power + 1.0) * (1.0 + ROUNDING):
+            return count, 0
+
+    best_count, best_cost, price, proven = best_price(
+        roots, floors, spent, most, power, sums[whole], best, best_count, best_cost
+    )
+    if proven:
+        return best_count, 0
+    return search_branches(roots, floors, spent, most, power, least, price, best, best_count, best_cost)

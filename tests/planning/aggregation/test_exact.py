@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from slackwater.core.errors import Infeasible, PlanningError
-from slackwater.kernels.partitions import lowest_sum, lowest_sum_plainly
+from slackwater.kernels.partition_sums import lowest_sum, lowest_sum_plainly
 from slackwater.kernels.subsets import least_total, least_total_plainly, quadratic, quadratic_plainly
 from slackwater.planning.aggregation import (
     MOST_ITEMS,
