@@ -20,7 +20,7 @@ from slackwater.sessions.events import Engine
 from slackwater.sessions.query_registry import QueryRegistry, RegisteredQuery
 from slackwater.sessions.rules import SessionRules
 from slackwater.sessions.session import Session
-from slackwater.sessions.suspensions import Suspensions
+from slackwater.sessions.suspensions import QuerySuspensions
 from slackwater.sessions.timers import Timers
 from slackwater.sessions.wire import RowFacts, snapshot, subscribed
 
@@ -41,7 +41,7 @@ class QueryPublication:
         """How facts reach the sessions; the first is for those who ask for no other, or for one that is not here."""
         self._engine = engine
         self._registrar = engine.registrar
-        self._suspensions = Suspensions(self, engine, timers, rules.heartbeat)
+        self._suspensions = QuerySuspensions(self, engine, timers, rules.heartbeat)
         self._ends: dict[int, None] = {int(engine.position): None}
         """Where the last steps ended."""
 

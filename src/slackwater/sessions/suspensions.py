@@ -16,7 +16,7 @@ from slackwater.sessions.query_registry import QueryRegistry, RegisteredQuery
 from slackwater.sessions.timers import Timers
 
 
-class Publication(Protocol):
+class QueryPublisher(Protocol):
     """The queries of a node, and the facts that go to all subscribers of one."""
 
     position: Position
@@ -33,10 +33,10 @@ class Publication(Protocol):
         """Send all subscribers the whole answer, after these facts."""
 
 
-class Suspensions:
+class QuerySuspensions:
     """The suspended queries of a node; a re-check comes at every `interval`, in microseconds."""
 
-    def __init__(self, publication: Publication, engine: Engine, timers: Timers, interval: int) -> None:
+    def __init__(self, publication: QueryPublisher, engine: Engine, timers: Timers, interval: int) -> None:
         self._publication = publication
         self._engine = engine
         self._timers = timers
