@@ -5,7 +5,8 @@ stream holds a row for each item. Anything that reads Arrow can look inside.
 """
 
 import json
-from typing import Any
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,35 @@ from slackwater.core.errors import StatisticsError
 NOTE = b"slackwater"
 VERSION = 1
 """Raise it when what is written changes, and go on reading the older ones."""
+
+
+class EncodedSummary(ABC):
+    """Base of summaries that are a table and the parameters that they were made with."""
+
+    kind: ClassVar[str]
+
+    @abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """Constructor parameters, as values of JSON."""
+
+    @abstractmethod
+    def to_table(self) -> pa.Table:
+        """A row for each item, in order of name."""
+
+    @classmethod
+    @abstractmethod
+    def from_table(cls, table: pa.Table, parameters: dict[str, Any]) -> Self:
+        """The summary that such a table was made of."""
+
+    def to_bytes(self) -> bytes:
+        """Everything, to be sent or kept."""
+        return encode(self.to_table(), self.kind, self.parameters())
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """The summary that these bytes were made of."""
+        table, note = decode(data, cls.kind)
+        return cls.from_table(table, note["parameters"])
 
 
 def annotate(table: pa.Table, note: dict[str, Any]) -> pa.Table:

@@ -7,10 +7,10 @@ item is in both pieces, that is the seam, each summary says in `_join`.
 Updating is merging with the piece that the batch makes: there is one way in, so batches and pieces cannot disagree.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -43,19 +43,13 @@ class Meeting:
     both: Flags
 
 
-class PerItem(ABC):
+class PerItem(encoding.EncodedSummary):
     """A record for each item, in the order in which the items were first met."""
-
-    kind: ClassVar[str]
 
     def __init__(self, rules: Rules, fields: Sequence[tuple[Any, ...]] = ()) -> None:
         self.rules = rules
         self.records: Records = np.zeros(0, np.dtype([*ENDS, *fields]))
         self._slots: dict[str, int] = {}
-
-    @abstractmethod
-    def parameters(self) -> dict[str, Any]:
-        """What the summary was made with; the constructor takes it back by these names."""
 
     @abstractmethod
     def value(self) -> Any:
@@ -96,16 +90,6 @@ class PerItem(ABC):
         if len(self.records) == 0:
             return None
         return int(self.records["first_time"].min()), int(self.records["last_time"].max())
-
-    def to_bytes(self) -> bytes:
-        """Everything, to be sent or kept."""
-        return encoding.encode(self.to_table(), self.kind, self.parameters())
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """The summary that these bytes were made of."""
-        table, note = encoding.decode(data, cls.kind)
-        return cls.from_table(table, note["parameters"])
 
     def to_table(self) -> pa.Table:
         """A row for each item, in order of name."""

@@ -46,7 +46,7 @@ class StatisticsFigures:
     similarity: Similarities | None
 
 
-class Statistics:
+class Statistics(encoding.EncodedSummary):
     """All summaries of one column.
 
     `period` is the grid of the similarity, None leaves the pairs out; `tick`, `spacing` and `widest` are the chain's
@@ -143,16 +143,6 @@ class Statistics:
             self.histogram.value(),
             None if self.similarity is None else self.similarity.value(),
         )
-
-    def to_bytes(self) -> bytes:
-        """Everything, to be sent to another worker."""
-        return encoding.encode(self.to_table(), self.kind, self.parameters())
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """The summary that these bytes were made of."""
-        table, note = encoding.decode(data, cls.kind)
-        return cls.from_table(table, note["parameters"])
 
     def to_table(self) -> pa.Table:
         """A row for each item, in order of name: the columns of all parts under the part's name."""

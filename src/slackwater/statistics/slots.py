@@ -1,8 +1,8 @@
 """Base class of order-free summaries: names, spans and exponential decay, in any order of time."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -15,20 +15,14 @@ from slackwater.statistics.rules import Floats, Integers, Rules
 from slackwater.statistics.ticks import MOST_ITEMS
 
 
-class Slots(ABC):
+class Slots(encoding.EncodedSummary):
     """A place for each name, with the first and the last moment counted there; sums are as at that last moment."""
-
-    kind: ClassVar[str]
 
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
         self.firsts: Integers = np.zeros(0, np.int64)
         self.lasts: Integers = np.zeros(0, np.int64)
         self._slots: dict[str, int] = {}
-
-    @abstractmethod
-    def parameters(self) -> dict[str, Any]:
-        """What the summary was made with."""
 
     @abstractmethod
     def value(self) -> Any:
@@ -42,15 +36,6 @@ class Slots(ABC):
     def merge(self, later: Self) -> None:
         """Count what another summary has counted."""
 
-    @abstractmethod
-    def to_table(self) -> pa.Table:
-        """A row for each name, in order of name."""
-
-    @classmethod
-    @abstractmethod
-    def from_table(cls, table: pa.Table, parameters: dict[str, Any]) -> Self:
-        """The summary that such a table was made of."""
-
     @property
     def names(self) -> tuple[str, ...]:
         """The names, in the order in which they were first met."""
@@ -59,16 +44,6 @@ class Slots(ABC):
     def span(self) -> tuple[int, int] | None:
         """The first and the last moment counted, or None."""
         return (int(self.firsts.min()), int(self.lasts.max())) if len(self.firsts) else None
-
-    def to_bytes(self) -> bytes:
-        """Everything, to be sent or kept."""
-        return encoding.encode(self.to_table(), self.kind, self.parameters())
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """The summary that these bytes were made of."""
-        table, note = encoding.decode(data, cls.kind)
-        return cls.from_table(table, note["parameters"])
 
     def check(self, other: Self) -> None:
         """Refuse to merge what was made otherwise."""
