@@ -1,10 +1,11 @@
-"""Spark driver process to be killed: it folds a log into a folder, prints committed positions, then bulk-loads.
+"""Spark driver process to be killed: it folds a log into a folder, prints committed positions, then loads files.
 
 python driver.py LOG OUT MASTER MAX_ROWS SETTLE_BATCHES [FILE]
 """
 
 import sys
 from collections.abc import Iterator
+from zipimport import zipimporter
 
 import pyarrow as pa
 
@@ -16,11 +17,12 @@ from slackwater.sources import infer
 
 
 def package(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Where an executor has the package from."""
-    import slackwater
-
+    """Where an executor may import the shipped package from; on one machine its daemon has imported another before."""
     for _ in batches:
-        yield pa.RecordBatch.from_pydict({"file": [slackwater.__file__]})
+        shipped = [
+            path for path in sys.path if path.endswith("/slackwater.zip") and zipimporter(path).is_package("slackwater")
+        ]
+        yield pa.RecordBatch.from_pydict({"file": [" ".join(shipped)]})
 
 
 def main() -> None:
@@ -38,7 +40,7 @@ def main() -> None:
     ) as run:
         run.wait()
     for file in files:
-        receipt = load([infer(file, table="loaded")], out, session, Instant(1_800_000_000_000_000))
+        receipt = load([infer(file, table="loaded")], f"{out}-loaded", session, Instant(1_800_000_000_000_000))
         print("loaded", receipt.accepted, receipt.quarantined, flush=True)
         print("package", session.range(1).mapInArrow(package, "file string").collect()[0].file, flush=True)
     session.stop()

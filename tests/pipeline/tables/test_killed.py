@@ -142,7 +142,7 @@ def test_two_executors_and_one_of_them_killed(world: "World", spark: SparkSessio
         assert done == "done", "the driver went on to the end by itself"
         assert loaded == "loaded 1001 0"
         assert "slackwater.zip" in package, "the package ships itself"
-    assert snapshot(out).latest("loaded").num_rows == 1001
+    assert snapshot(out.with_name("out-loaded")).latest("loaded").num_rows == 1001
     finish(world, spark, log, out, 33)
 
 
