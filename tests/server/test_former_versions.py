@@ -31,7 +31,9 @@ def prices() -> dict[str, float | None]:
 @pytest.fixture(params=FIXTURES, ids=lambda path: path.name.partition(".")[0])
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     with tarfile.open(request.param) as archive:
-        archive.extractall(tmp_path, filter="data")
+        # Python 3.11.0 to 3.11.3 have no filters, and no argument for them; later ones want to be told.
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
+        archive.extractall(tmp_path)
     return tmp_path / "node"
 
 
