@@ -1,4 +1,4 @@
-"""An extension, as somebody outside would write it: exact medians, what keeps them, and a source of rows."""
+"""An extension from outside the package: exact medians, their operator, and a source of rows."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

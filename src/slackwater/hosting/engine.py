@@ -130,7 +130,7 @@ class QueryEngine:
 
     @property
     def tick_periods(self) -> frozenset[int]:
-        """Microseconds between the ticks that any registered query needs, whoever keeps it."""
+        """Microseconds between the ticks that any registered query needs, on any host."""
         return self._standing.periods
 
     def query(self, number: int) -> StandingQuery:

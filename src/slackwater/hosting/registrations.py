@@ -167,7 +167,7 @@ class Registrations:
 
     @property
     def periods(self) -> frozenset[int]:
-        """Microseconds between the ticks that any of them needs, whoever keeps it."""
+        """Microseconds between the ticks that any of them needs, on any host."""
         return frozenset(self._sharing)
 
     def _note_period(self, number: int, query: StandingQuery) -> None:

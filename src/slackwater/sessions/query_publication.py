@@ -145,7 +145,7 @@ class QueryPublication:
     def _delivery(self, session: Session, query: StandingQuery, name: str) -> Delivery[Session]:
         """The delivery that is asked for, if this node has it and it carries the query to this session.
 
-        Whoever reads a bus may read all that is published there: where rights are set facts go by unicast alone.
+        A bus shows its readers all that is published there: where rights are set, facts go by unicast alone.
         """
         if self._registrar.rights.grants:
             return self.deliveries[0]
