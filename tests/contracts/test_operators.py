@@ -382,3 +382,20 @@ def test_sums_do_not_drift(weights: tuple[Weight, ...] | None, function: Aggrega
         assert value is not None
         error = abs(value - math.fsum(counted) / share)
         assert error <= 1e-9 * sum(map(abs, counted)) / share
+
+
+@pytest.mark.parametrize("function", [AggregateFunction.SUM, AggregateFunction.AVG])
+def test_a_sum_read_from_the_rows_is_as_exact_as_one_that_was_followed(function: AggregateFunction) -> None:
+    """What rounding the rows' sum loses when a query is registered must not stay when the large rows leave."""
+    host = Host([BoundedAggregates()])
+    host.define(ITEMS, Position(0))
+    made = {"a": -2.0, "b": -2.0, "c": 1e-9}
+    rows = [Update("items", (k, v, 0, None), Instant(0), Origin("s", n)) for n, (k, v) in enumerate(made.items())]
+    host.apply("items", to_batch(ITEMS, rows), Position(1))
+    host.register(1, Aggregate("items", function, "value", Bound(0.0), BELOW), Position(2))
+    gone = [
+        Update("items", (k, None, None, None), Instant(1), Origin("s", 3 + n), Operation.DELETE)
+        for n, k in enumerate("ab")
+    ]
+    host.apply("items", to_batch(ITEMS, gone), Position(3))
+    assert host.answer(1).value == 1e-9

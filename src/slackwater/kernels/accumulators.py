@@ -88,6 +88,17 @@ def add(record: Records, part: float) -> None:
 
 
 @compiled
+def read(records: Records, place: int, parts: Floats) -> None:
+    """Begin a sum anew with these parts, as exact as if each of them had entered by itself."""
+    record = records[place]
+    record["high"], record["low"], record["magnitude"], record["steps"] = 0.0, 0.0, 0.0, 0
+    for part in parts:
+        add(record, part)
+        record["magnitude"] += abs(part)
+    record["largest"] = record["magnitude"]
+
+
+@compiled
 def change(
     records: Records,
     weight_slots: Integers,

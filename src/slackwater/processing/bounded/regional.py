@@ -174,8 +174,7 @@ class RegionalAggregates:
             elif query.function is AggregateFunction.MAX:
                 record["high"] = parts.max(initial=-np.inf) if len(parts) else 0.0
             elif query.function is not AggregateFunction.COUNT:
-                record["high"] = parts.sum()
-                record["magnitude"] = record["largest"] = np.abs(parts).sum()
+                kernel.read(self._records, place, parts)
 
     def _weights_of(self, record: np.void) -> tuple[Integers, Floats]:
         """The slots of a query's weights, in order, and the weights."""
