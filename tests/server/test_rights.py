@@ -57,7 +57,7 @@ UNDER_5, FROM_5, ALL = ({f"k{v}" for v in some} for some in (range(5), range(5, 
 
 async def test_each_principal_sees_its_own_rows_alone(tmp_path: Path) -> None:
     async with world(tmp_path, "ann", "bob", "cid") as (server, (ann, bob, cid)):
-        await server.node.grant("bob", "t", HIGH)
+        await server.node.rights.grant("bob", "t", HIGH)
         for client, seen in ((ann, UNDER_5), (bob, FROM_5), (cid, ALL)):
             values = [float(str(one)[1:]) for one in seen]
             rows, total, pairs = client.subscribe(ROWS), client.subscribe(SUM), client.subscribe(JOIN)
@@ -75,7 +75,7 @@ async def test_each_principal_sees_its_own_rows_alone(tmp_path: Path) -> None:
 
 async def test_equal_rights_share_a_registration_and_others_do_not(tmp_path: Path) -> None:
     async with world(tmp_path, "ann", "bob", "cid") as (server, (ann, bob, cid)):
-        await server.node.grant("bob", "t", LOW)
+        await server.node.rights.grant("bob", "t", LOW)
         for client in (ann, bob, cid):
             await client.subscribe(ROWS).ready(10)
         assert sorted(one.rights.regions for one in server.node.engine.registrations.values()) == [(), (("t", LOW),)]
@@ -83,13 +83,13 @@ async def test_equal_rights_share_a_registration_and_others_do_not(tmp_path: Pat
 
 async def test_a_change_is_a_new_epoch_of_the_owner_and_parts_those_who_shared_it(tmp_path: Path) -> None:
     async with world(tmp_path, "ann", "bob") as (server, (ann, bob)):
-        await server.node.grant("bob", "t", LOW)
+        await server.node.rights.grant("bob", "t", LOW)
         own, shared = ann.subscribe(ROWS), bob.subscribe(ROWS)
         await own.ready(10)
         await shared.ready(10)
         ((number, before),) = server.node.engine.registrations.items()
         assert before.owner == "ann"
-        await server.node.grant("ann", "t", HIGH)
+        await server.node.rights.grant("ann", "t", HIGH)
         after = server.node.engine.registrations[number]
         assert (after.epoch, after.rights.of("t")) == (before.epoch + 1, HIGH)
         await own.wait_until(lambda _: keys(own.rows) == FROM_5, 10)
@@ -99,7 +99,7 @@ async def test_a_change_is_a_new_epoch_of_the_owner_and_parts_those_who_shared_i
         await shared.wait_until(lambda _: {row["v"] for row in shared.rows} >= {3.5}, 10)
         await own.wait_until(lambda _: keys(own.rows) == FROM_5 - {"k9"}, 10)
         assert keys(shared.rows) == UNDER_5
-        await server.node.grant("ann", "t", EVERYTHING)
+        await server.node.rights.grant("ann", "t", EVERYTHING)
         await own.wait_until(lambda _: keys(own.rows) == ALL, 10)
 
 
@@ -121,7 +121,7 @@ async def test_nothing_goes_over_shared_channels_where_rights_are_set(tmp_path: 
         await rows.ready(10)
         await rows.reached((await client.ingest("t", [{"k": "k1", "v": 1.0}])).position, 10)
         assert rows.delivery == "channel"
-        await server.node.grant("ann", "t", LOW)
+        await server.node.rights.grant("ann", "t", LOW)
         channels = server.node.sessions.state.subscriptions.deliveries[1]
         assert isinstance(channels, ChannelDelivery)
         assert channels.members == 0
@@ -134,7 +134,7 @@ async def test_a_grant_that_does_not_fit_its_table_ends_nothing(tmp_path: Path) 
     async with world(tmp_path, "bob") as (server, (bob,)):
         await bob.execute("SUBSCRIBE mine AS SELECT k, v FROM t")
         with pytest.raises(SlackwaterError, match="w"):
-            await server.node.grant("bob", "T", Region((Box.of(Side("w", Interval(0, 1))),)))
+            await server.node.rights.grant("bob", "T", Region((Box.of(Side("w", Interval(0, 1))),)))
         assert server.node.engine.named("mine") is not None
         assert not server.node.registrar.outdated()
 
@@ -150,7 +150,7 @@ async def test_what_cannot_be_registered_under_new_rights_is_ended(
 
         monkeypatch.setattr(server.node.engine.host, "register", refuse)
         async with asyncio.timeout(10):
-            await server.node.grant("bob", "t", HIGH)
+            await server.node.rights.grant("bob", "t", HIGH)
         assert server.node.engine.named("mine") is None
 
 
@@ -158,7 +158,7 @@ async def test_a_client_that_left_while_its_rights_changed_is_sent_the_whole_ans
     async with world(tmp_path, "ann") as (server, (ann,)):
         own = ann.subscribe(ROWS)
         await own.ready(10)
-        await server.node.grant("ann", "t", HIGH)
+        await server.node.rights.grant("ann", "t", HIGH)
         (one,) = server.node.engine.registrations.values()
         # Rows under the former rights were sent up to the new registration.
         assert one.position < server.node.registrar.rights.since("ann") <= server.node.engine.position
@@ -167,7 +167,7 @@ async def test_a_client_that_left_while_its_rights_changed_is_sent_the_whole_ans
 async def test_the_number_of_rows_is_of_those_that_a_principal_may_see(tmp_path: Path) -> None:
     async with world(tmp_path) as (server, ()):
         token = server.node.store.create_token("dan", [Scope.READ], Instant(0))[1]
-        await server.node.grant("dan", "t", LOW)
+        await server.node.rights.grant("dan", "t", LOW)
         async with httpx.AsyncClient(base_url=server.url, headers={"authorization": f"Bearer {token}"}) as web:
             assert (await web.get("/v1/tables/t")).json()["rows"] == 5
 
@@ -212,7 +212,7 @@ async def test_a_cache_and_its_questions_have_the_rows_of_its_owner(tmp_path: Pa
         ((kept, cache),) = labels.caches()
         assert cache.pushed.equals(wide.intersect(LOW)), "labels push no more than may be seen"
         assert keys(await ann.query(sql)) == {"k2", "k3", "k4"}, "partly pushed"
-        await server.node.grant("ann", "t", HIGH)
+        await server.node.rights.grant("ann", "t", HIGH)
         ((kept, _),) = labels.caches()
         assert kept.rights.of("t") == HIGH
         assert keys(await ann.query(sql)) == FROM_5

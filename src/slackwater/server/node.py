@@ -16,7 +16,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -26,8 +26,7 @@ from slackwater.core.clock import Clock
 from slackwater.core.errors import LogAway, LogError, SlackwaterError
 from slackwater.core.hosts import HostKind, Placement
 from slackwater.core.query import StandingQuery
-from slackwater.core.region import Region
-from slackwater.core.rights import EVERY_ROW, Grant, Rights
+from slackwater.core.rights import EVERY_ROW, Grant
 from slackwater.core.types import Position
 from slackwater.deployment.endpoint_file import read_state
 from slackwater.dissemination.transports import TransportLimits
@@ -35,7 +34,6 @@ from slackwater.hosting.log_clock import LogClock
 from slackwater.hosting.snapshots import NodeSnapshot, SnapshotFolder
 from slackwater.hosting.step import Registration
 from slackwater.intake import MEMORY_FILE
-from slackwater.kinds.checks import check_region
 from slackwater.kinds.registry import kept_as, kind_of, query_of
 from slackwater.log import Entry, Registered, Unregistered, open_log
 from slackwater.log.address import on_a_bus, shown
@@ -48,11 +46,12 @@ from slackwater.server.planners.labels import LabellingRules
 from slackwater.server.planners.network.configuration import NetworkSettings
 from slackwater.server.planners.registry import PLANNERS
 from slackwater.server.rates import Rates
+from slackwater.server.rights import NodeRights
 from slackwater.server.session_host import Sessions
 from slackwater.server.store import STORE_FILE, Store
 from slackwater.server.upstreams import OfferedItems, Offers, Pulling, Upstream
 from slackwater.sessions.engine import NodeEngine
-from slackwater.sessions.events import Append, Event, RightsChanged
+from slackwater.sessions.events import Append, Event
 from slackwater.sessions.limits import ServerLimits
 from slackwater.sessions.registrar import Registrar
 from slackwater.sessions.router import Router
@@ -60,7 +59,6 @@ from slackwater.sessions.rules import SessionRules
 from slackwater.sql import ExplainTree
 from slackwater.wallclock import WallClock
 
-_NOT_YET = Position(2**62)
 _report = logging.getLogger("slackwater.server")
 
 SNAPSHOT_EVERY = 1_000_000
@@ -168,7 +166,7 @@ class Node:
         self.registrar = Registrar(self.engine, settings.limits, self.router)
         limits = TransportLimits(message=settings.limits.unsent, unsent=settings.limits.unsent)
         self.channels = None if settings.channels is None else ChannelHost(settings.channels, limits)
-        self.registrar.rights = self.store.rights()
+        self.rights = NodeRights(self)
         self.lanes: dict[HostKind, Lane] = {}
         for make_lane in LANES:
             lane = make_lane(self)
@@ -302,7 +300,7 @@ class Node:
             self._writing = WriteQueue(self.log, self.clock, memory, pending, self._more.set, log_clock)
             self._writing.keep_time(self.engine.tick_periods)
             if self.registrar.outdated():
-                work.append(self._begin_rights())
+                work.append(self.rights.begin())
             work.append(self._writing.run())
 
         def over(task: asyncio.Task[None]) -> None:
@@ -356,64 +354,7 @@ class Node:
             raise LogError("this node follows a log that another process writes: it takes no changes; ask the other")
         return await self._writing.submit(change, rows)
 
-    # ---- rights
-
-    async def grant(self, principal: str, table: str, region: Region) -> None:
-        """Let a principal see these rows of a table alone; EVERYTHING takes a restriction back.
-
-        It is durable before it takes effect. Live subscribers of the principal are told by a new epoch of what they
-        subscribe to; when this returns that is in the log, and was applied here.
-        """
-        schema = next((one for name, one in self.engine.tables.items() if name.lower() == table.lower()), None)
-        if schema is not None:
-            # What could not be bound under it would be ended.
-            check_region(region, schema)
-        _, end = await self.log_span()
-        self.store.grant(principal, table, region, max(end, self.engine.position))
-        self.registrar.rights = self._rights(principal, _NOT_YET if self.writable else Position(-1))
-        for lane in self.lanes.values():
-            lane.sessions.handle(RightsChanged(principal))
-        if self.writable:
-            await self._apply_rights()
-            # Until here sessions of the principal were sent rows under its former grant, with later positions.
-            self.registrar.rights = self._rights(principal, self.engine.position)
-
-    def _rights(self, principal: str, until: Position) -> Rights:
-        """The rights in the store, with a principal's in force everywhere from a position on."""
-        rights, former = self.store.rights(), self.registrar.rights
-        changed = {who: max(at, former.since(who)) for who, at in rights.changed.items() if who != principal}
-        return replace(rights, changed=changed | {principal: max(until, rights.since(principal))})
-
-    async def _begin_rights(self) -> None:
-        """Bring registrations under rights that changed while the node was down, however long the log takes for it."""
-        while True:
-            try:
-                return await self._apply_rights()
-            except SlackwaterError as error:
-                _report.warning("registrations are not under the present rights yet: %s", error)
-                await asyncio.sleep(AWAY_SECONDS)
-
-    async def _apply_rights(self) -> None:
-        """Bring all registrations under the present rights of their owners.
-
-        A plan or a label that is under way may come first under the same epoch: then it is asked for once more. A
-        record that was passed over would be for ever: its registration is ended.
-        """
-        position = await self.change(lambda target: target.log.end)
-        former: list[Registered | Unregistered] = []
-        while await self.reached(position, self.settings.limits.wait_seconds):
-            records = self.registrar.outdated()
-            if not records:
-                return
-            asked = {(one.number, one.epoch) for one in former if isinstance(one, Registered)}
-            records = former = [
-                Unregistered(one.table, one.number)
-                if isinstance(one, Registered) and one.number is not None and (one.number, one.epoch) in asked
-                else one
-                for one in records
-            ]
-            position = await self.change(lambda target, made=records: target.log.append(made), len(records))  # type: ignore[misc]
-        raise LogError("the rights are in force for new queries; those that stand follow when the log is read on")
+    # ---- progress
 
     async def reached(self, position: Position, seconds: float) -> bool:
         """Wait until everything before a position was applied; False if that takes too long."""
