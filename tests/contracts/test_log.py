@@ -7,6 +7,7 @@ import asyncio
 import itertools
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -16,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from nats.js.errors import NotFoundError
 
 from slackwater.core import (
     Column,
@@ -32,6 +34,7 @@ from slackwater.core import (
     Update,
 )
 from slackwater.core.arrow import QUARANTINE, from_batch, to_batch
+from slackwater.core.lineage import Place
 from slackwater.log import (
     Entry,
     LocalLog,
@@ -95,6 +98,10 @@ class World(Protocol):
         """Change stored bytes of the record at a position, in a log that is not open."""
         ...
 
+    def copy(self) -> Callable[[], None]:
+        """Copy a log that is not open; what comes back puts the copy in its place."""
+        ...
+
 
 class MemoryWorld:
     def __init__(self, folder: Path) -> None:
@@ -109,6 +116,16 @@ class MemoryWorld:
                 body = bytearray(kept.stored.body)
                 body[-20] ^= 1  # a value, not the description of the columns
                 object.__setattr__(kept.stored, "body", bytes(body))
+
+    def copy(self) -> Callable[[], None]:
+        store = self.store
+        there = (list(store.kept), store.start, store.end, store.dropped, store.catalog, store.lineage)
+
+        def restore() -> None:
+            kept, store.start, store.end, store.dropped, store.catalog, store.lineage = there
+            store.kept[:] = kept
+
+        return restore
 
 
 class LocalWorld:
@@ -128,6 +145,17 @@ class LocalWorld:
             if first <= position < first + rows:
                 content[at + 64 + int.from_bytes(content[at + 8 : at + 12], "little") - 20] ^= 1
         file.write_bytes(content)
+
+    def copy(self) -> Callable[[], None]:
+        copied = {path.name: path.read_bytes() for path in self.folder.iterdir()}
+
+        def restore() -> None:
+            for path in self.folder.iterdir():
+                path.unlink()
+            for name, content in copied.items():
+                (self.folder / name).write_bytes(content)
+
+        return restore
 
 
 class JetStreamWorld:
@@ -163,6 +191,33 @@ class JetStreamWorld:
             await client.close()
 
         asyncio.run(rewrite())
+
+    def copy(self) -> Callable[[], None]:
+        held: list[tuple[str, bytes]] = []
+
+        async def read() -> None:
+            client = await nats.connect(self.url)
+            stream = client.jetstream()
+            state = (await stream.stream_info(self.name)).state
+            for number in range(state.first_seq, state.last_seq + 1):
+                with suppress(NotFoundError):
+                    message = await stream.get_msg(self.name, number)
+                    held.append((message.subject or "", message.data or b""))
+            await client.close()
+
+        async def write() -> None:
+            client = await nats.connect(self.url)
+            stream = client.jetstream()
+            configuration = (await stream.stream_info(self.name)).config
+            await stream.delete_stream(self.name)
+            await stream.delete_stream(f"{self.name}-mark")
+            await stream.add_stream(configuration)
+            for subject, payload in held:
+                await stream.publish(subject, payload)
+            await client.close()
+
+        asyncio.run(read())
+        return lambda: asyncio.run(write())
 
 
 def _occurrences(content: bytearray, what: bytes) -> Iterator[int]:
@@ -414,6 +469,62 @@ def test_readers_are_never_refused_and_cannot_write(world: World) -> None:
         log.append([updates(3, 1)])
 
 
+# 9. Lineage
+
+
+def test_each_opening_for_writing_begins_an_incarnation_where_the_log_ends(world: World) -> None:
+    with world.open() as log:
+        first = log.lineage.current
+        log.append([TableDefined(QUOTES), updates(0, 9)])
+        with world.open(read_only=True) as reader:
+            assert reader.lineage == log.lineage
+    with world.open() as log, world.open(read_only=True) as reader:
+        second = log.lineage.current
+        log.append([updates(9, 5)])
+        assert [(one.number, one.start) for one in log.lineage.incarnations] == [(first, 0), (second, 10)]
+        assert reader.lineage == log.lineage
+        assert log.drop_before(Position(15)) == 15
+        assert reader.lineage == log.lineage
+    with world.open() as log:
+        assert [one.number for one in log.lineage.incarnations[:2]] == [first, second]
+        assert log.lineage.place(Position(12)) == Place(second, Position(12))
+
+
+def test_openings_without_records_leave_one_incarnation(world: World) -> None:
+    for _ in range(5):
+        with world.open() as log:
+            pass
+    with world.open() as log:
+        log.append([updates(0, 3)])
+    for _ in range(5):
+        with world.open() as log:
+            assert len(log.lineage.incarnations) == 2
+            assert log.lineage.place(log.end) == Place(log.lineage.incarnations[0].number, Position(3))
+
+
+@pytest.mark.parametrize("appended", [0, 3, 10, 20])
+def test_a_log_restored_from_a_copy_is_another_history_from_there_on(world: World, appended: int) -> None:
+    with world.open() as log:
+        log.append([updates(0, 10)])
+    restore = world.copy()
+    with world.open(read_only=True) as reader:
+        with world.open() as log:
+            log.append([updates(10, 10)])
+            lost = [log.lineage.place(Position(position)) for position in range(11, 21)]
+            shared = [log.lineage.place(Position(position)) for position in range(11)]
+            assert all(log.lineage.holds(place, log.end) for place in (*shared, *lost))
+        assert reader.end == 20
+        restore()
+        with world.open() as log:
+            if appended:
+                log.append([updates(1_000, appended)])
+            for seen in (log, reader):
+                assert seen.end == 10 + appended
+                assert all(seen.lineage.holds(place, seen.end) for place in shared)
+                assert not any(seen.lineage.holds(place, seen.end) for place in lost)
+                assert sequences(seen) == [*range(10), *range(1_000, 1_000 + appended)]
+
+
 def test_a_closed_log_refuses_everything(world: World) -> None:
     log = world.open()
     log.close()
@@ -558,10 +669,10 @@ class LogMachine(RuleBasedStateMachine):
     def crash_in_the_middle_of_a_write(self, rows: int, share: float, zeros: int) -> None:
         """A write that a crash cut short leaves part of a record, perhaps with zeros behind it."""
         self.log.close()
-        last = max(self.folder.glob("*.segment"))
         mark = (self.folder / "durable").read_bytes()
-        before = last.stat().st_size
         with LocalLog(self.folder, segment_bytes=1 << 30) as log:
+            last = max(self.folder.glob("*.segment"))
+            before = last.stat().st_size
             log.append([updates(len(self.model), rows)])
         whole = last.stat().st_size
         # The last four bytes of a record are zeros anyway: cutting only those and adding zeros would change nothing.

@@ -20,6 +20,9 @@ Contract (kept by every implementation, tested in `tests/contracts/test_log.py`)
 8.  *Catalog.* The log always knows which tables there are, also when retention has dropped the records that
     defined them. A definition that may not follow the present ones (`TableSchema.check_change`), or the dropping
     of a table that is not there, is refused with `SchemaError`, and nothing of that `append` is kept.
+9.  *Lineage.* Each opening for writing begins an incarnation of its own where the log ends then (`core.lineage`), and
+    the log lists them. A log that was restored from a copy lists another one than the log that went on without it; so
+    a place, an incarnation with a position, never stands for two histories.
 
 An `append` that raises was not acknowledged: the message says whether anything of it may have been kept.
 """
@@ -30,6 +33,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from slackwater.core.errors import LogError, PositionGone
+from slackwater.core.lineage import Lineage
 from slackwater.core.types import Position
 from slackwater.log.catalog import Catalog
 from slackwater.log.records import Quarantined, Record, Updates
@@ -68,6 +72,11 @@ class Log(Protocol):
     @property
     def end(self) -> Position:
         """The position after the last durable record."""
+        ...
+
+    @property
+    def lineage(self) -> Lineage:
+        """The incarnations, the present one last."""
         ...
 
     def append(self, records: Sequence[Record]) -> Position:

@@ -1,16 +1,18 @@
 """Log follower: read-only view of a local log that another process may be writing."""
 
+import os
 from pathlib import Path
 from threading import Lock
 
 from slackwater.core import disk
 from slackwater.core.errors import LogCorrupt, LogError
+from slackwater.core.lineage import Lineage
 from slackwater.core.types import Position
 from slackwater.log.frame import BadFrame, heads
 from slackwater.log.lock import writers_shut_out
 from slackwater.log.mark import read_mark
 from slackwater.log.records import CATALOG_KINDS
-from slackwater.log.segment import Segment, segment_files
+from slackwater.log.segment import SUFFIX, Segment, segment_files
 from slackwater.log.tail import settle
 from slackwater.log.view import View, chain
 
@@ -25,16 +27,25 @@ class Follower:
         self._folder = folder
         self._guard = Lock()
         self._view: View | None = None
+        self._listed: dict[str, int] = {}
         self.look()
 
     def look(self) -> View:
         """Refreshed view of what may be read."""
         with self._guard:
+            former = self._view
             for _ in range(_ATTEMPTS):
                 try:
                     view = self._look()
                 except FileNotFoundError:
                     # The writer dropped a segment between the listing and the reading.
+                    continue
+                except LogCorrupt:
+                    if self._view is None and self._listing() == self._listed:
+                        self._view = former
+                        raise
+                    # Segments may have been replaced in between: by a new writer, or from a copy.
+                    self._view = None
                     continue
                 except OSError as error:
                     raise LogError(f"the log at {self._folder} cannot be read: {error.strerror}") from error
@@ -42,6 +53,11 @@ class Follower:
                     self._view = view
                     return view
         raise LogError(f"the log at {self._folder} changes faster than it can be read; try again")
+
+    @property
+    def lineage(self) -> Lineage:
+        """The incarnations in a refreshed view."""
+        return self.look().lineage
 
     def known(self) -> View:
         """View of the last refresh."""
@@ -51,13 +67,22 @@ class Follower:
     def close(self) -> None:
         """Nothing is held."""
 
+    def _listing(self) -> dict[str, int]:
+        """Names and inodes of the segments."""
+        with os.scandir(self._folder) as entries:
+            return {entry.name: entry.inode() for entry in entries if entry.name.endswith(SUFFIX)}
+
     def _look(self) -> View | None:
+        if self._view is not None and self._view.last.replaced:
+            # A restore from a copy, or all that was known was dropped: nothing of the former view counts.
+            self._view = None
         with writers_shut_out(self._folder) as alone:
             # The mark first: the segments listed afterwards then reach at least as far.
             mark = read_mark(self._folder)
             files = segment_files(self._folder)
             if not files:
                 raise LogError(f"there is no log at {self._folder}: it holds no segments")
+            self._listed = self._listing()
             length = files[-1].stat().st_size
         if alone:
             return self._everything(files, length, mark)

@@ -3,7 +3,7 @@
     slackwater.log.NAME.log.record   blocks of records, see `jetstream_block`
     slackwater.log.NAME.log.table    blocks with table definitions: the catalog is rebuilt from them alone
     slackwater.log.NAME.base         where the log begins, and the tables by then
-    slackwater.log.NAME.writer       fence of the present writer
+    slackwater.log.NAME.writer       fence of the present writer, and the incarnations of the log
 
 What is relied on
     *Durable*: the servers acknowledge a message when it is stored. By default they flush files to the disk every two
@@ -22,12 +22,14 @@ What is relied on
     the small stream NAME-mark, after each append and without waiting for it: a log that ends before its mark has lost
     what was acknowledged, and is `LogCorrupt`.
 
+    *Lineage*: the fence of a writer lists the incarnations, its own last, and each message of records names its writer.
+    A stream that was deleted and made again, or restored from a copy, lists others.
+
 A read-only log asks the servers at each call. A writer knows the end by itself, and keeps what it appended last in
 memory, where the node that reads it back finds it.
 """
 
 import os
-import secrets
 import socket
 from bisect import bisect_right
 from collections import OrderedDict, deque
@@ -41,9 +43,11 @@ import msgspec
 
 from slackwater.core.bus import bus_address
 from slackwater.core.errors import LogCorrupt, LogError, LogLocked, PositionGone
+from slackwater.core.lineage import Lineage, PlainLineage
 from slackwater.core.types import Position
 from slackwater.log.base import Entry, check_range, cut
 from slackwater.log.catalog import Catalog
+from slackwater.log.incarnation import new_incarnation
 from slackwater.log.jetstream_block import PIECE_HEAD, Assembly, RecordBlock, blocks, read_piece, records
 from slackwater.log.jetstream_stream import Stream, StreamMessage
 from slackwater.log.records import CATALOG_KINDS, Record, decode, decode_tables, encode, encode_tables
@@ -72,13 +76,25 @@ class _Base(msgspec.Struct, frozen=True):
         return Catalog(decode_tables(self.tables))
 
 
+class _Claim(msgspec.Struct):
+    """Fence of a writer. Before logs listed their incarnations it was a line of text."""
+
+    holder: str
+    writer: int
+    lineage: PlainLineage
+
+
 @dataclass(frozen=True, slots=True)
 class _StreamView:
-    """What is in the stream at a moment: the log from `base.start` to `end`, in messages up to `last`."""
+    """What is in the stream at a moment: the log from `base.start` to `end`, in messages up to `last`.
+
+    `writer` appended the last of them; 0 where there is none.
+    """
 
     base: _Base
     end: Position
     last: int
+    writer: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +136,7 @@ class JetStreamLog:
         self._recent_bytes = 0
         self._folded: tuple[Position, int, Catalog] | None = None
         self._unsettled = False
-        self._writer = secrets.randbits(64)
+        self._writer = new_incarnation()
         self._stream = Stream(place, patience)
         try:
             self._piece_bytes = min(piece_bytes or self._stream.largest, self._stream.largest)
@@ -132,6 +148,7 @@ class JetStreamLog:
                 self._stream.make(replicas)
             self._stream.check()
             self._view = self._sound()
+            self._lineage = self._listed()
             if not read_only:
                 # Before the claim: nothing is written to a log that lost something.
                 self._fence = self._claim()
@@ -154,6 +171,12 @@ class JetStreamLog:
     def end(self) -> Position:
         """The position after the last durable record."""
         return self._present().end
+
+    @property
+    def lineage(self) -> Lineage:
+        """The incarnations, the present one last."""
+        self._present()
+        return self._lineage
 
     def append(self, records: Sequence[Record]) -> Position:
         """Make the records durable and return the position after them."""
@@ -218,7 +241,7 @@ class JetStreamLog:
             if len(content) > self._stream.largest:
                 raise LogError(f"the definitions of all tables take {len(content)} bytes, more than a message may have")
             self._fence = self._store(_BASE, content)
-            self._view = _StreamView(base, view.end, self._fence)
+            self._view = _StreamView(base, view.end, self._fence, view.writer)
             self._finish_dropping(base)
             return first
 
@@ -252,9 +275,28 @@ class JetStreamLog:
         # From here on others are refused; if two come this far at once, the servers take one of the messages.
         who = f"process {os.getpid()} on {socket.gethostname()}"
         stream.answer(who)
-        fence = stream.store(_WRITER, f"{who} ({self._writer:x})".encode(), last)
+        lineage = self._listed().begin(self._writer, self._look().end)
+        fence = stream.store(_WRITER, msgspec.json.encode(_Claim(who, self._writer, lineage.plain())), last)
         stream.purge(_WRITER, keep=1)
+        self._lineage = lineage
         return fence
+
+    def _listed(self) -> Lineage:
+        """The incarnations that the present writer's fence lists."""
+        claim = self._present_claim()
+        try:
+            return Lineage() if claim is None else Lineage.read(claim.lineage)
+        except ValueError as error:
+            raise LogCorrupt(f"the incarnations of the log at {self._stream.address} cannot be read: {error}") from None
+
+    def _present_claim(self) -> _Claim | None:
+        message = self._stream.last(_WRITER)
+        if message is None or not message.payload.startswith(b"{"):
+            return None
+        try:
+            return msgspec.json.decode(message.payload, type=_Claim)
+        except msgspec.MsgspecError as error:
+            raise LogCorrupt(f"the fence of the log at {self._stream.address} cannot be read: {error}") from None
 
     def _store_block(self, block: RecordBlock) -> None:
         view = self._view
@@ -269,7 +311,7 @@ class JetStreamLog:
             while self._recent_bytes > _RECENT_BYTES and len(self._recent) > 1:
                 self._recent_bytes -= len(self._recent.popleft().content)
         self._remember(view.end, begun)
-        self._view = _StreamView(view.base, end, self._fence)
+        self._view = _StreamView(view.base, end, self._fence, self._writer)
 
     def _store(self, subject: str, payload: bytes) -> int:
         # Whatever interrupts it: the next append begins by looking at what there is.
@@ -288,8 +330,8 @@ class JetStreamLog:
 
     def _writes(self) -> bool:
         """True while this log is still the writer."""
-        claim = self._stream.last(_WRITER)
-        return claim is not None and claim.payload.endswith(f"({self._writer:x})".encode())
+        claim = self._present_claim()
+        return claim is not None and claim.writer == self._writer
 
     def _settle(self) -> None:
         """After an append that failed, see what was kept of it."""
@@ -319,14 +361,26 @@ class JetStreamLog:
         self._check_open()
         if self._read_only:
             # What was seen before this look is promised; others may look, and see more, in the meantime.
-            seen = self._view.end
+            seen = self._view
             view = self._look()
-            if view.end < seen:
-                raise self._lost(view, seen)
+            if view.writer != seen.writer or view.end < seen.end:
+                self._follow_writer(seen, view)
             with self._guard:
                 if view.end >= self._view.end:
                     self._view = view
         return self._view
+
+    def _follow_writer(self, seen: _StreamView, view: _StreamView) -> None:
+        """Another writer has appended; or the stream was made again, and nothing that was seen counts."""
+        before, lineage = self._lineage, self._listed()
+        if not lineage.holds(before.place(seen.end)):
+            with self._guard:
+                self._places.clear()
+                self._recent.clear()
+                self._recent_bytes, self._folded, self._view = 0, None, view
+        elif view.end < seen.end:
+            raise self._lost(view, seen.end)
+        self._lineage = lineage
 
     def _sound(self) -> _StreamView:
         """What there is, if that is all that was acknowledged."""
@@ -348,9 +402,11 @@ class JetStreamLog:
             base = _Base() if based is None else msgspec.json.decode(based.payload, type=_Base)
         except msgspec.MsgspecError as error:
             raise LogCorrupt(f"the beginning of the log at {self._stream.address} cannot be read: {error}") from None
-        end = Position(base.start) if last is None else read_piece(last.sequence, last.payload).end
+        piece = None if last is None else read_piece(last.sequence, last.payload)
+        end = Position(base.start) if piece is None else piece.end
         # The two were asked for one after the other: the log may have been emptied in between.
-        return _StreamView(base, Position(max(end, base.start)), 0 if last is None else last.sequence)
+        number, writer = (0, 0) if piece is None else (piece.sequence, piece.writer)
+        return _StreamView(base, Position(max(end, base.start)), number, writer)
 
     def _entries(self, start: Position, end: Position, last: int) -> Iterator[Entry]:
         position = start

@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Self
 
 from slackwater.core.errors import LogError, PositionGone
+from slackwater.core.lineage import Lineage
 from slackwater.core.types import Instant, Position
 from slackwater.log.base import Entry, check_range, cut
 from slackwater.log.catalog import Catalog
@@ -80,6 +81,12 @@ class LocalLog:
         """The position after the last durable record."""
         self._check_open()
         return self._state.look().end
+
+    @property
+    def lineage(self) -> Lineage:
+        """The incarnations of the log, the present one last."""
+        self._check_open()
+        return self._state.lineage
 
     @property
     def recovered_bytes(self) -> int:

@@ -9,9 +9,11 @@ from types import TracebackType
 from typing import Self
 
 from slackwater.core.errors import LogCorrupt, LogError, LogLocked, PositionGone
+from slackwater.core.lineage import Lineage
 from slackwater.core.types import Position
 from slackwater.log.base import Entry, check_range, cut
 from slackwater.log.catalog import Catalog
+from slackwater.log.incarnation import new_incarnation
 from slackwater.log.records import CATALOG_KINDS, Record, StoredRecord, decode, encode
 
 _BEGINNING = Position(0)
@@ -45,6 +47,7 @@ class MemoryStore:
     end: Position = _BEGINNING
     dropped: Catalog = field(default_factory=Catalog)
     catalog: Catalog = field(default_factory=Catalog)
+    lineage: Lineage = field(default_factory=Lineage)
     guard: Lock = field(default_factory=Lock)
     written: bool = False
 
@@ -68,6 +71,8 @@ class MemoryLog:
             if self._store.written and not read_only:
                 raise LogLocked("this store is being written by another log; close that one first")
             self._store.written = self._store.written or not read_only
+            if not read_only:
+                self._store.lineage = self._store.lineage.begin(new_incarnation(), self._store.end)
 
     @property
     def start(self) -> Position:
@@ -80,6 +85,12 @@ class MemoryLog:
         """The position after the last record."""
         self._check_open()
         return self._store.end
+
+    @property
+    def lineage(self) -> Lineage:
+        """The incarnations, the present one last."""
+        self._check_open()
+        return self._store.lineage
 
     def append(self, records: Sequence[Record]) -> Position:
         """Keep the records and return the position after them."""

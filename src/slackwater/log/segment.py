@@ -10,13 +10,15 @@
         40      8  length in bytes of the segment before; 0 where there was none
         48      4  salt of the frames' checksums
         52      4  length of the catalog
-        56      …  catalog: the tables as of the first position (JSON), zeros up to a multiple of 8
+        56      …  catalog and lineage as of the first position (JSON), zeros up to a multiple of 8
 
 The file is called after its first position. It gets this name only when the header is on the disk, so a segment
 with an unreadable header is damaged, never unfinished. Once the next segment exists the file does not change any
 more; the next one's header says how long it is, so a file that is missing or was cut is noticed without reading it.
 
-The catalog in the header is why old segments can be dropped without losing the definitions that stood in them.
+The catalog in the header is why old segments can be dropped without losing the definitions that stood in them. The
+lineage lists the incarnations of the log (`core.lineage`); its last one wrote this segment. A writer that opens a log
+begins a segment, so all records of a segment are of one incarnation. Segments of format 1 have the catalog alone.
 """
 
 import os
@@ -29,16 +31,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from slackwater.core import disk
 from slackwater.core.durable_file import write_draft
 from slackwater.core.errors import LogCorrupt, LogError
+from slackwater.core.lineage import Lineage, PlainLineage
 from slackwater.core.types import Instant, Position
 from slackwater.log.catalog import Catalog
 from slackwater.log.frame import BadFrame, Head, frames, heads, stored
 from slackwater.log.records import Record, decode, decode_tables, encode_tables
 
 MAGIC = b"SLACKLOG"
-VERSION = 1
+VERSION = 2
+_WITHOUT_LINEAGE = 1
+"""The format before logs listed their incarnations."""
 SUFFIX = ".segment"
 UNFINISHED = ".segment.new"
 _HEADER = struct.Struct("<8sIIQqQQII")
@@ -57,10 +64,12 @@ class SegmentHeader:
     previous_bytes: int
     salt: int
     catalog: Catalog
+    lineage: Lineage = Lineage()  # noqa: RUF009  an immutable value
 
     def to_bytes(self) -> bytes:
         """The header as it is stored."""
-        catalog = encode_tables(self.catalog.tables)
+        tables = msgspec.Raw(encode_tables(self.catalog.tables))
+        catalog = msgspec.json.encode(_History(tables, self.lineage.plain()))
         if len(catalog) > MOST_CATALOG:
             raise LogError(f"the definitions of all tables take {len(catalog)} bytes, more than {MOST_CATALOG}")
         fixed = _HEADER.pack(
@@ -86,7 +95,7 @@ def read_header(descriptor: int, name: str) -> tuple[SegmentHeader, int]:
     magic, version, checksum, first, begun, previous_first, previous_bytes, salt, length = _HEADER.unpack(fixed)
     if magic != MAGIC:
         raise LogCorrupt(f"{name} is damaged: it does not begin with {MAGIC.decode()}")
-    if version != VERSION:
+    if version not in (VERSION, _WITHOUT_LINEAGE):
         raise LogError(f"{name} has format {version}, this version reads {VERSION}; use the version that wrote it")
     padded = min(length, MOST_CATALOG) + (-length % 8)
     catalog = disk.read(descriptor, padded, _HEADER.size)
@@ -94,15 +103,35 @@ def read_header(descriptor: int, name: str) -> tuple[SegmentHeader, int]:
         raise LogCorrupt(f"{name} is damaged: the checksum of its header is wrong")
     if name != file_name(Position(first)):
         raise LogCorrupt(f"{name} begins at position {first}, so it should be called {file_name(Position(first))}")
+    tables, lineage = _history(name, version, catalog[:length])
     header = SegmentHeader(
         first=Position(first),
         begun=Instant(begun),
         previous_first=Position(previous_first),
         previous_bytes=previous_bytes,
         salt=salt,
-        catalog=Catalog(decode_tables(catalog[:length])),
+        catalog=Catalog(decode_tables(tables)),
+        lineage=lineage,
     )
     return header, _HEADER.size + padded
+
+
+class _History(msgspec.Struct):
+    """Variable part of a header."""
+
+    tables: msgspec.Raw
+    lineage: PlainLineage
+
+
+def _history(name: str, version: int, content: bytes) -> tuple[bytes, Lineage]:
+    """The encoded tables of a header, and its lineage."""
+    if version == _WITHOUT_LINEAGE:
+        return content, Lineage()
+    try:
+        plain = msgspec.json.decode(content, type=_History)
+        return bytes(plain.tables), Lineage.read(plain.lineage)
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise LogCorrupt(f"{name} is damaged: its incarnations cannot be read: {error}") from error
 
 
 def file_name(first: Position) -> str:
@@ -140,9 +169,10 @@ class Segment:
     then. They are final in a segment that has a successor and grow in the last one.
     """
 
-    def __init__(self, path: Path, header: SegmentHeader, data_offset: int) -> None:
+    def __init__(self, path: Path, header: SegmentHeader, data_offset: int, fixed: bytes) -> None:
         self.path = path
         self.header = header
+        self._fixed = fixed
         self.data_offset = data_offset
         self.end = header.first
         self.size = data_offset
@@ -154,7 +184,17 @@ class Segment:
         """Read a segment's header from its file."""
         with disk.opened(path) as descriptor:
             header, data_offset = read_header(descriptor, path.name)
-        return cls(path, header, data_offset)
+            fixed = disk.read(descriptor, _HEADER.size, 0)
+        return cls(path, header, data_offset, fixed)
+
+    @property
+    def replaced(self) -> bool:
+        """True if another file stands under its name, or less of it, as after a restore from a copy."""
+        try:
+            with disk.opened(self.path) as descriptor:
+                return disk.read(descriptor, _HEADER.size, 0) != self._fixed or os.fstat(descriptor).st_size < self.size
+        except FileNotFoundError:
+            return True
 
     @property
     def first(self) -> Position:
@@ -228,9 +268,14 @@ def create(folder: Path, header: SegmentHeader) -> None:
     disk.rename(draft, path)
 
 
-def new_header(after: Segment | None, begun: Instant, catalog: Catalog) -> SegmentHeader:
+def new_header(after: Segment | None, begun: Instant, catalog: Catalog, lineage: Lineage) -> SegmentHeader:
     """The header of the segment that follows another one, or of the first."""
     salt = int.from_bytes(os.urandom(4), "little")
     if after is None:
-        return SegmentHeader(Position(0), begun, Position(0), 0, salt, catalog)
-    return SegmentHeader(after.end, begun, after.first, after.size, salt, catalog)
+        return SegmentHeader(Position(0), begun, Position(0), 0, salt, catalog, lineage)
+    if after.empty:
+        # It takes the place of a segment in which nothing stands.
+        before = after.header
+        first, size = before.previous_first, before.previous_bytes
+        return SegmentHeader(after.end, begun, first, size, salt, catalog, lineage)
+    return SegmentHeader(after.end, begun, after.first, after.size, salt, catalog, lineage)

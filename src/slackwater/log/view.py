@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from slackwater.core.errors import LogCorrupt, PositionGone
+from slackwater.core.lineage import Lineage
 from slackwater.core.types import Position
 from slackwater.log.catalog import Catalog
 from slackwater.log.segment import Segment, file_name
@@ -24,6 +25,11 @@ class View:
     def start(self) -> Position:
         """The first position held."""
         return self.segments[0].first
+
+    @property
+    def lineage(self) -> Lineage:
+        """The incarnations by then."""
+        return self.last.header.lineage
 
     @property
     def last(self) -> Segment:

@@ -5,8 +5,12 @@ flushes once and notifies the others. Otherwise it waits until its records are d
 to write. So at most two groups are under way: one on its way to the disk and one gathering.
 
 The records of one `append` never straddle two segments. That is why a failed write can be taken back whole.
+
+Opening begins an incarnation of the log (`core.lineage`): a segment whose header lists it. Where the disk is full that
+waits for the first append that has room; until then nothing is written under the incarnation, so nothing depends on it.
 """
 
+import errno
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -16,9 +20,11 @@ from threading import Condition
 
 from slackwater.core import disk
 from slackwater.core.errors import LogCorrupt, LogError, PositionGone, SlackwaterError
+from slackwater.core.lineage import Lineage
 from slackwater.core.types import Instant, Position
 from slackwater.log.catalog import Catalog
 from slackwater.log.frame import Prepared, head_bytes, prepare
+from slackwater.log.incarnation import new_incarnation
 from slackwater.log.lock import WriterLock
 from slackwater.log.mark import DurableMark, read_mark
 from slackwater.log.records import Record, encode
@@ -29,6 +35,9 @@ from slackwater.log.view import View, chain
 SEGMENT_BYTES = 64 * 1024 * 1024
 MOST_APPEND = 1024 * 1024 * 1024
 """Bytes of the largest append: it is held in memory and written in one go."""
+
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def system_time() -> Instant:
@@ -102,15 +111,17 @@ class Writer:
             draft.unlink()
         promised = read_mark(self._folder)
         files = segment_files(self._folder)
+        made = False
         if not files:
             if promised:
                 raise LogCorrupt(
                     f"all segments are missing from {self._folder}, which held positions before {promised}; "
                     f"put them back from a copy"
                 )
-            header = new_header(None, self._now(), Catalog())
+            header = new_header(None, self._now(), Catalog(), Lineage().begin(new_incarnation(), Position(0)))
             create(self._folder, header)
             files = [self._folder / file_name(header.first)]
+            made = True
         segments = chain(files)
         last = segments[-1]
         self._descriptor = os.open(last.path, os.O_RDWR | os.O_CLOEXEC)
@@ -123,10 +134,22 @@ class Writer:
             disk.sync(self._descriptor)
             self._mark = DurableMark(self._folder)
             self._mark.move(last.end)
+            self._view = View(segments, last.end, last.catalog)
+            self.lineage = self._view.lineage
+            if not made:
+                self.lineage = self.lineage.begin(new_incarnation(), last.end)
+                self._begin()
         except BaseException:
             os.close(self._descriptor)
             raise
-        self._view = View(segments, last.end, last.catalog)
+
+    def _begin(self) -> None:
+        """Begin the incarnation of this writer, or leave it to the first append if the disk is full."""
+        try:
+            self._roll()
+        except OSError as error:
+            if error.errno not in _FULL or self._broken is not None:
+                raise
 
     def look(self) -> View:
         """View of everything durable."""
@@ -227,6 +250,8 @@ class Writer:
         """Write and flush appends in order; each has an end or an error afterwards."""
         try:
             self._check_usable()
+            if self._view.lineage != self.lineage:
+                self._roll()
             group = self._new_group()
             for append in appends:
                 begun = group.places or not self._view.last.empty
@@ -298,20 +323,24 @@ class Writer:
     def _roll(self) -> None:
         """Begin a new segment."""
         view = self._view
-        header = new_header(view.last, self._now(), view.catalog)
+        header = new_header(view.last, self._now(), view.catalog, self.lineage)
         path = self._folder / file_name(header.first)
         try:
             create(self._folder, header)
             segment = Segment.load(path)
             descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         except OSError as error:
-            if path.exists():
+            if path.exists() and not os.path.samestat(path.stat(), os.fstat(self._descriptor)):
                 self._broken = f"beginning a segment failed half way ({error})"
             raise
         os.close(self._descriptor)
         self._descriptor = descriptor
-        view.last.seal(header)
-        self._view = View((*view.segments, segment), view.end, view.catalog)
+        before = view.segments
+        if view.last.empty:
+            before = before[:-1]
+        else:
+            view.last.seal(header)
+        self._view = View((*before, segment), view.end, view.catalog)
 
     def _fate(self) -> str:
         if self._broken is None:

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from slackwater.core.errors import LogError
+from slackwater.core.lineage import Lineage
 from slackwater.core.types import Position
 from slackwater.log import Catalog, Entry, Log, Quarantined, Record, Updates
 from slackwater.log.base import check_range, cut
@@ -34,6 +35,11 @@ class UncommittedLog:
     def end(self) -> Position:
         """The position after the last record, gathered ones included."""
         return self._end
+
+    @property
+    def lineage(self) -> Lineage:
+        """The incarnations, the present one last."""
+        return self._log.lineage
 
     def append(self, records: Sequence[Record]) -> Position:
         """Gather the records; they are not durable before `flush` has returned."""
