@@ -27,6 +27,7 @@ from slackwater.client.live.events import (
     Wanted,
 )
 from slackwater.client.live.state import ClientState, Patience
+from slackwater.core.lineage import BEGINNING, Place
 from slackwater.dissemination.encoding import Encoding, decode_from_node, encode
 from slackwater.dissemination.messages import Frame
 
@@ -48,7 +49,7 @@ class SimulatedClient:
         invariants: Invariants,
         happened: Counter[str],
         note: Callable[[str, object], None],
-        after: int = 0,
+        after: Place = BEGINNING,
     ) -> None:
         self.name = name
         self.encoding = encoding

@@ -6,8 +6,10 @@ import pytest
 
 from slackwater.core.extent import Interval
 from slackwater.core.hosts import HostKind
+from slackwater.core.lineage import Lineage
 from slackwater.core.region import Box, Region, Side
 from slackwater.core.rights import EVERY_ROW, Rights
+from slackwater.core.types import Position
 from slackwater.dissemination.delivery.base import ChannelPlace
 from slackwater.dissemination.encoding import Encoding, decode_rows
 from slackwater.dissemination.messages import (
@@ -523,3 +525,19 @@ def test_rows_of_a_query_that_was_dropped_do_not_count_against_the_connection(be
     [now] = [fact.query for fact in bench.facts() if isinstance(fact, Subscribed)]
     assert bench.state is not None
     assert set(bench.state.sessions[1].sizes) == {now} != {former}
+
+
+# Histories of the log.
+
+
+@pytest.mark.parametrize(
+    ("incarnation", "after", "kept"),
+    [(8, 50, 50), (8, 500, 500), (7, 30, 30), (7, 41, 40), (7, 500, 40), (5, 30, 0), (0, 0, 0)],
+)
+def test_a_client_is_told_how_much_of_what_it_holds_is_of_this_history(
+    bench: Bench, incarnation: int, after: int, kept: int
+) -> None:
+    bench.engine.lineage = Lineage().begin(7, Position(0)).begin(8, Position(40))
+    bench.do(Connected(1, Principal("p")))
+    bench.say(Open(VERSION, after, 100, incarnation))
+    assert bench.take() == [Welcome("n/3/1", "n", 3, RULES.lease, 100, incarnation=8, kept=kept)]

@@ -10,6 +10,7 @@ from slackwater.aggregator.engine import AggregatorEngine
 from slackwater.aggregator.upstream.state import UpstreamState, Write
 from slackwater.client.live.events import AnswerChanged
 from slackwater.client.live.state import ClientState
+from slackwater.core.lineage import BEGINNING, Place
 from slackwater.core.query import StandingQuery
 from slackwater.dissemination.messages import Fact, Resumed
 from slackwater.sessions.events import QueriesResumed
@@ -121,8 +122,8 @@ class FromTheBeginning(UpstreamState):
     """After a restart, a node that is behind what was written is believed."""
 
     @property
-    def after(self) -> int:
-        return 0
+    def after(self) -> Place:
+        return BEGINNING
 
 
 class ChangesLostWithAWrite(UpstreamState):

@@ -24,6 +24,7 @@ from slackwater.aggregator.pull.forecast import refused
 from slackwater.aggregator.pull.pull_state import feed_of, item_of
 from slackwater.aggregator.pull.service import Puller, make_scheduler
 from slackwater.aggregator.upstream.connection import UpstreamLink
+from slackwater.aggregator.upstream.places import UpstreamPlaces
 from slackwater.aggregator.upstream.state import UpstreamState
 from slackwater.client.live.connection import microseconds
 from slackwater.core.clock import Clock
@@ -88,9 +89,12 @@ class AggregatorNode(Node):
         # A table that was dropped meanwhile may be made anew, as one of our own.
         mirrored_items.orphaned &= frozenset(self.engine.tables)
         _keep_fed(settings.folder, mirrored_items.fed | mirrored_items.orphaned)
+        self._places = UpstreamPlaces(settings.folder)
         self._held = {(item.table, item.key) for upstream in plan.upstreams for item in upstream.items}
         for upstream in plan.upstreams:
-            self._links[upstream.name] = UpstreamLink(self, upstream, self._state_of(upstream), self.beside)
+            self._links[upstream.name] = UpstreamLink(
+                self, upstream, self._state_of(upstream), self.beside, self._places
+            )
         for source in plan.sources:
             self._pollers[source.part.name] = PolledSource(self, source)
         for table, pulls in plan.pulled().items():
@@ -117,6 +121,7 @@ class AggregatorNode(Node):
             (max(time for time, _ in last), max(sequence for _, sequence in last)),
             [row for row in stale if row not in self._held],
             patience=self.settings.rules.lease,
+            history=self._places.of(plan.name),
         )
 
     # ---- services for links and pollers

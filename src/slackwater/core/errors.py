@@ -13,7 +13,8 @@ A message says what was expected, what came and what to do about it.
     │   ├── LogCorrupt           stored bytes are not what was written
     │   ├── LogLocked            another process writes this log
     │   ├── PositionGone         asked for what retention has dropped, or what is not written yet
-    │   └── LogAway              the servers of a log elsewhere do not answer
+    │   ├── LogAway              the servers of a log elsewhere do not answer
+    │   └── HistoryReplaced      the log goes on from a copy that lacks what was read of it
     ├── StoreError               tables derived from the log: latest, history, quarantine
     ├── ProtocolError            a message between client and node that cannot be understood
     ├── StatisticsError          summaries that do not fit together, or a statistics file that cannot be read
@@ -84,6 +85,10 @@ class PositionGone(LogError):
 
 class LogAway(LogError):
     """The servers that keep the log do not answer; they may, later."""
+
+
+class HistoryReplaced(LogError):
+    """The log was replaced, as by a restore from a copy, and lacks records that were read; begin anew."""
 
 
 class StatisticsError(SlackwaterError):

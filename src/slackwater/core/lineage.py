@@ -47,6 +47,10 @@ class Place:
     position: Position
 
 
+BEGINNING = Place(FORMER, Position(0))
+"""The place before the first record of any log."""
+
+
 @dataclass(frozen=True, slots=True)
 class Lineage:
     """The incarnations of a log, the present one last."""
@@ -88,6 +92,21 @@ class Lineage:
             return end is None or place.position <= end
         known = self.end_of(place.incarnation)
         return known is not None and place.position <= known
+
+    def kept(self, place: Place) -> Position:
+        """How far the state at a place belongs to this history: up to which position it may be relied on.
+
+        >>> log = Lineage().begin(7, Position(0)).begin(9, Position(80))
+        >>> [log.kept(Place(number, Position(90))) for number in (9, 7, 5)]
+        [90, 80, 0]
+        """
+        if place.incarnation == self.current:
+            return place.position
+        return min(self.end_of(place.incarnation) or Position(0), place.position)
+
+    def went_on(self, later: "Lineage", position: Position, end: Position) -> bool:
+        """True if a log that lists `later` and ends at `end` has all records that this one had before a position."""
+        return later.holds(Place(self.current, position), end)
 
     def begins(self, other: "Lineage") -> bool:
         """True if the other lineage goes on where this one ends: this one is an older view of the same log."""

@@ -22,7 +22,7 @@ from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
-VERSION = 2
+VERSION = 3
 """Protocol version, raised when a message changes its meaning; `Open` carries the client's version."""
 UNICAST = "unicast"
 """The delivery of a subscription that asks for no other (`dissemination.delivery`)."""
@@ -43,11 +43,16 @@ class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class Open(Message, frozen=True, tag="open"):
-    """Begins a session. `after`: nothing as of an earlier position may be sent; the client's resume token."""
+    """Begins a session. `incarnation` and `after` are the client's resume token, a place in the history of a log.
+
+    Where the node's log holds that place, nothing as of an earlier position may be sent. `incarnation` is that of the
+    client's last session, 0 where there was none.
+    """
 
     version: Count
     after: Count
     clock: Count
+    incarnation: Count = 0
 
 
 class Subscribe(Message, frozen=True, tag="subscribe"):
@@ -131,6 +136,10 @@ class Welcome(Message, frozen=True, tag="welcome"):
     """The session is open. `generation` rises with every start of the node; times are microseconds.
 
     `clock` is that of the `Open` it answers: a late answer to an earlier one is not mistaken for this one's.
+
+    `incarnation` is that of the log the session is served from: with it every position of the session is a place. Of
+    what the client holds, states as of positions up to `kept` are part of this log's history; others never were, as
+    after a restore from a copy, and the client drops them.
     """
 
     session: str
@@ -139,6 +148,8 @@ class Welcome(Message, frozen=True, tag="welcome"):
     lease: Count
     clock: Count
     version: int = VERSION
+    incarnation: Count = 0
+    kept: Count = 0
 
 
 class Subscribed(Message, frozen=True, tag="subscribed"):

@@ -16,7 +16,7 @@ import msgspec
 import uvicorn
 
 from slackwater.core.durable_file import replace_file
-from slackwater.core.errors import LogError, SlackwaterError
+from slackwater.core.errors import HistoryReplaced, LogError, SlackwaterError
 from slackwater.deployment.endpoint_file import STATE_FILE, Listening
 from slackwater.dissemination.transports.asgi import HeldProtocol
 from slackwater.dissemination.transports.open_channels import MEMORY
@@ -28,6 +28,7 @@ from slackwater.server.node import Node, NodeSettings
 from slackwater.server.rest.app import make_app
 from slackwater.server.store import STORE_FILE, Store
 
+_report = logging.getLogger("slackwater.server")
 _BACKLOG = 4_096
 _GRACEFUL_SECONDS = 5
 _PATIENCE = 30.0
@@ -53,15 +54,30 @@ def serve(serving: Serving, announce: Callable[[Listening], None], make: Callabl
         check_bus(serving.settings.channels, folder)
     listener = _listener(serving.host, serving.port)
     try:
-        if serving.settings.follow is not None:
-            _wait_for_log(serving.settings.follow)
-        node = make(serving.settings)
-    except BaseException:
+        while True:
+            node = _opened(serving.settings, make)
+            port = int(listener.getsockname()[1])
+            listening = Listening(serving.host, port, os.getpid(), serving.settings.name, node.generation)
+            code = asyncio.run(_run(node, listener.dup(), listening, announce, serving.bus))
+            if not isinstance(node.failure, HistoryReplaced):
+                return code
+            # Clients that come meanwhile wait in the backlog.
+    finally:
         listener.close()
-        raise
-    port = int(listener.getsockname()[1])
-    listening = Listening(serving.host, port, os.getpid(), serving.settings.name, node.generation)
-    return asyncio.run(_run(node, listener, listening, announce, serving.bus))
+
+
+def _opened(settings: NodeSettings, make: Callable[[NodeSettings], Node]) -> Node:
+    """Open a node; anew where its log is replaced while it is read."""
+    if settings.follow is not None:
+        _wait_for_log(settings.follow)
+    give_up = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            return make(settings)
+        except HistoryReplaced as error:
+            if time.monotonic() > give_up:
+                raise
+            _report.warning("%s", error)
 
 
 def check_host(host: str, folder: Path) -> None:

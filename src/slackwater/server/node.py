@@ -5,9 +5,11 @@
                                       └─▶ snapshots, the store
 
 Opening restores the latest sound snapshot and replays the log from there. After that everything that changes anything
-goes into the log first and takes effect when it is read back from there; a node that only follows a log which another
-process writes differs in nothing else. Sockets, engine and sessions share the event loop and need no locks; the disk
-has threads of its own.
+goes into the log first and takes effect when it is read back from there. A node that only follows a log which another
+process writes differs in one thing: its log may be replaced under it. Its sessions are of one incarnation of the log;
+they end when another writer has begun the next. If the log lacks what was applied, the node ends with `HistoryReplaced`
+and is to be opened anew. Sockets, engine and sessions share the event loop and need no locks; the disk has threads of
+its own.
 """
 
 import asyncio
@@ -23,8 +25,9 @@ from typing import TypeVar
 from msgspec import UnsetType
 
 from slackwater.core.clock import Clock
-from slackwater.core.errors import LogAway, LogError, SlackwaterError
+from slackwater.core.errors import HistoryReplaced, LogAway, LogError, SlackwaterError
 from slackwater.core.hosts import HostKind, Placement
+from slackwater.core.lineage import Lineage
 from slackwater.core.query import StandingQuery
 from slackwater.core.rights import EVERY_ROW, Grant
 from slackwater.core.types import Position
@@ -69,6 +72,7 @@ AWAY_SECONDS = 0.5
 ROWS_AHEAD = 50_000
 """Rows that are fetched at a time from a log elsewhere."""
 UPKEEP_SECONDS = 1.0
+LAST_POSITION = Position(2**63 - 1)
 SETTLED_QUERIES = 1_000
 """So many more queries make the collector of garbage look at a lot that stays: then it is told so."""
 
@@ -143,6 +147,7 @@ class Node:
         self.snapshots = SnapshotFolder(settings.folder / "snapshots")
         self.snapshot_position = Position(0)
         self.rates = Rates()
+        self.lanes: dict[HostKind, Lane] = {}
         self.log = open_log(settings.log, read_only=settings.follow is not None)
         try:
             self.store = Store(settings.folder / STORE_FILE)
@@ -167,7 +172,6 @@ class Node:
         limits = TransportLimits(message=settings.limits.unsent, unsent=settings.limits.unsent)
         self.channels = None if settings.channels is None else ChannelHost(settings.channels, limits)
         self.rights = NodeRights(self)
-        self.lanes: dict[HostKind, Lane] = {}
         for make_lane in LANES:
             lane = make_lane(self)
             if lane is not None:
@@ -187,9 +191,12 @@ class Node:
     # ---- opening
 
     def _restore(self) -> int:
-        """Restore the latest sound snapshot; returns the generation that wrote it."""
+        """Restore the latest sound snapshot of this history; returns the generation that wrote it."""
+        self.engine.lineage = lineage = self.log.lineage
+        self._put_aside(lineage)
         for snapshot in self.snapshots.read(self.log.start, self.log.end):
             engine = self._make_engine()
+            engine.lineage = lineage
             try:
                 generation = engine.restore(snapshot.state)
             except (SlackwaterError, ValueError, KeyError, TypeError) as error:
@@ -207,10 +214,24 @@ class Node:
             )
         return 0
 
+    def _put_aside(self, lineage: Lineage) -> None:
+        """Put snapshots of another history aside: those of this one would be taken for older, and dropped."""
+        for snapshot in list(self.snapshots.read(Position(0), LAST_POSITION)):
+            if not lineage.holds(snapshot.place, self.log.end):
+                aside = self.snapshots.put_aside(snapshot.position)
+                _report.warning(
+                    "the snapshot at %d is of another history than the log, which was replaced or lost its end; it is "
+                    "kept as %s and not used",
+                    snapshot.position,
+                    aside,
+                )
+
     def _replay(self) -> None:
         began, start = time.monotonic(), self.engine.position
         for _ in self.engine.events(self.log.read(start)):
             pass
+        if not self.writable:
+            self._check_history(self.log.lineage, self.log.end)
         self.engine.forget_counts()
         if self.engine.position > start:
             _report.info("replayed positions %d to %d in %.1f s", start, self.engine.position, time.monotonic() - began)
@@ -306,7 +327,10 @@ class Node:
         def over(task: asyncio.Task[None]) -> None:
             if not task.cancelled() and task.exception() is not None:
                 self.failure = task.exception()
-                _report.error("the node cannot go on: %s", self.failure, exc_info=self.failure)
+                if isinstance(self.failure, HistoryReplaced):
+                    _report.warning("the node begins anew: %s", self.failure)
+                else:
+                    _report.error("the node cannot go on: %s", self.failure, exc_info=self.failure)
                 failed()
 
         for coroutine in work:
@@ -376,30 +400,68 @@ class Node:
     async def _follow(self) -> None:
         while True:
             self._more.clear()
-            end = self.log.end
-            if end > self.engine.position:
-                if not self.writable and any(one.cold for one in self.engine.host.operators):
-                    await self._warm_up(self.log.read(self.engine.position, end))
-                for events in self.engine.events(self.log.read(self.engine.position, end)):
-                    self._told(events)
-                    await asyncio.sleep(0)
-            elif self.writable:
-                await self._more.wait()
+            if not self.writable:
+                try:
+                    entries = self._read_on()
+                except HistoryReplaced:
+                    raise
+                except LogError as error:
+                    # It may be being replaced at this moment.
+                    _report.warning("%s", error)
+                    self._doubt_log(str(error))
+                    await asyncio.sleep(AWAY_SECONDS)
+                    continue
+                self._doubt_log(None)
+                if not entries:
+                    await asyncio.sleep(FOLLOW_SECONDS)
+                    continue
+                if any(one.cold for one in self.engine.host.operators):
+                    await self._warm_up(entries)
+                await self._apply(entries)
+            elif self.log.end > self.engine.position:
+                await self._apply(self.log.read(self.engine.position))
             else:
-                await asyncio.sleep(FOLLOW_SECONDS)
+                await self._more.wait()
+
+    async def _apply(self, entries: Iterable[Entry]) -> None:
+        """Apply entries step by step, and let others have their turn in between."""
+        for events in self.engine.events(entries):
+            self._told(events)
+            await asyncio.sleep(0)
+
+    def _read_on(self) -> list[Entry]:
+        """The next entries of a log that another process writes; they are of the history that `engine` names."""
+        end, start = self.log.end, self.engine.position
+        entries = list(self.log.read(start, Position(min(end, start + ROWS_AHEAD)))) if end > start else []
+        # After the entries were read: they are of this history or of the one before, which ended no earlier.
+        self._check_history(self.log.lineage, end)
+        return entries
+
+    def _check_history(self, lineage: Lineage, end: Position) -> None:
+        """Find out whether the log went on from what was applied, and under which incarnation."""
+        engine = self.engine
+        if not engine.lineage.went_on(lineage, engine.position, end):
+            place = shown(self.settings.log)
+            raise HistoryReplaced(
+                f"the log at {place} was replaced, as by a restore from a copy: it does not have all that was read of "
+                f"it up to position {engine.position}"
+            )
+        if lineage.current != engine.lineage.current:
+            for lane in self.lanes.values():
+                lane.sessions.farewell_to_all("another writer has opened the log; come again")
+        engine.lineage = lineage
 
     async def _follow_from_afar(self) -> None:
         """The same with a log on a bus: asking it takes time, in which others go on, and may fail for a while."""
         while True:
             self._more.clear()
             try:
-                end = await asyncio.to_thread(lambda: self.log.end)
-                if end > self.engine.position:
-                    entries = await asyncio.to_thread(self._fetch, end)
+                entries, end, lineage = await asyncio.to_thread(self._fetch)
+                if not self.writable:
+                    self._check_history(lineage, end)
+                if entries:
                     await self._warm_up(entries)
-                    for events in self.engine.events(entries):
-                        self._told(events)
-                        await asyncio.sleep(0)
+                    await self._apply(entries)
                     continue
             except LogAway as error:
                 _report.warning("%s", error)
@@ -430,9 +492,11 @@ class Node:
             for lane in self.lanes.values():
                 lane.doubt(doubt)
 
-    def _fetch(self, end: Position) -> list[Entry]:
-        start = self.engine.position
-        return list(self.log.read(start, Position(min(end, start + ROWS_AHEAD))))
+    def _fetch(self) -> tuple[list[Entry], Position, Lineage]:
+        """The next entries of a log elsewhere, its end, and its incarnations when the entries had been read."""
+        start, end = self.engine.position, self.log.end
+        entries = list(self.log.read(start, Position(min(end, start + ROWS_AHEAD)))) if end > start else []
+        return entries, end, self.engine.lineage if self.writable else self.log.lineage
 
     async def log_span(self) -> tuple[Position, Position]:
         """Where the log starts and ends."""
@@ -534,7 +598,8 @@ class Node:
 
     def _write_snapshot(self, position: Position, state: bytes) -> None:
         try:
-            self.snapshots.write(NodeSnapshot(position, state))
+            place = self.engine.lineage.place(position)
+            self.snapshots.write(NodeSnapshot(position, state, place.incarnation))
         except SlackwaterError as error:
             # The log has it all: a full disk must not end the service.
             _report.error("%s", error)

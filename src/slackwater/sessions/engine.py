@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
+from slackwater.core.lineage import Lineage
 from slackwater.core.query import StandingQuery
 from slackwater.core.region import Region
 from slackwater.core.schema import TableSchema
@@ -37,6 +38,8 @@ class NodeEngine(QueryEngine):
         super().__init__()
         self.host.limit(MOST_RESULTS, MOST_STEPS)
         self.registrar = Registrar(self)
+        self.lineage = Lineage()
+        """The incarnations of the log whose records are applied."""
         self.notified: Counter[int] = Counter()
         """Notifications of each query since this process began."""
         self.notifications = 0

@@ -22,6 +22,7 @@ from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
+from slackwater.core.lineage import Lineage
 from slackwater.core.query import StandingQuery
 from slackwater.core.region import Region
 from slackwater.core.schema import TableSchema
@@ -213,6 +214,11 @@ class Engine(Protocol):
     @property
     def position(self) -> Position:
         """The end of the last step that was applied."""
+        ...
+
+    @property
+    def lineage(self) -> Lineage:
+        """The incarnations of the log that is served from; it lists every place of the sessions."""
         ...
 
     @property

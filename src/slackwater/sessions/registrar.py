@@ -13,6 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from slackwater.core.errors import SlackwaterError, SqlError
 from slackwater.core.hosts import HostKind
+from slackwater.core.lineage import Lineage
 from slackwater.core.query import StandingQuery
 from slackwater.core.rights import EVERY_ROW, Grant, Rights
 from slackwater.core.schema import TableSchema
@@ -47,6 +48,11 @@ class Bindings(Protocol):
     """Interface of the engine to registration."""
 
     @property
+    def lineage(self) -> Lineage:
+        """The incarnations of the log that registrations are records of."""
+        ...
+
+    @property
     def registry(self) -> Registrations:
         """The registrations in force."""
         ...
@@ -73,6 +79,11 @@ class Registrar:
         """The rights of all principals, as they are now."""
         self._engine = engine
         self._router = router
+
+    @property
+    def lineage(self) -> Lineage:
+        """The incarnations of the log that registrations are records of."""
+        return self._engine.lineage
 
     def bind(self, sql: str, principal: str, lane: HostKind | None = None) -> BoundQuery:
         """What a statement of a principal means: for a new registration, or to a lane, where a name will do as well."""

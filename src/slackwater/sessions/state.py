@@ -14,6 +14,7 @@ from functools import partial
 
 import msgspec
 
+from slackwater.core.lineage import Place
 from slackwater.core.types import Position
 from slackwater.dissemination.delivery.base import ChannelPlace
 from slackwater.dissemination.messages import (
@@ -76,6 +77,7 @@ class ServerState:
         self._timers = Timers()
         self.subscriptions = self.subscriptions_class(rules, engine, self._timers, channels)
         self.subscriptions.send_away = self._end
+        self._engine = engine
         self.questions = self.questions_class(rules, engine, self.subscriptions)
         self._behind: list[tuple[int, int]] = []
         """Connections whose clients have seen more of the log than this node, by how far they are."""
@@ -232,13 +234,16 @@ class ServerState:
             why = f"this node speaks version {VERSION} of the protocol, you speak {message.version}; update the older"
             self._end(session, why, session.last_received, again=False)
             return
+        lineage = self._engine.lineage
+        kept = lineage.kept(Place(message.incarnation, Position(message.after)))
         if not session.opened:
             session.opened = True
-            session.after = message.after
+            session.after = kept
             self._hear(session, message.clock)
-            if message.after > self.position:
-                heapq.heappush(self._behind, (message.after, session.connection))
-        welcome = Welcome(session.identity, self.node, self.generation, self.rules.lease, message.clock)
+            if kept > self.position:
+                heapq.heappush(self._behind, (kept, session.connection))
+        who, lease = (session.identity, self.node, self.generation), self.rules.lease
+        welcome = Welcome(*who, lease, message.clock, incarnation=lineage.current, kept=kept)
         self._out.append(Send(session.connection, welcome))
 
     def _acknowledged(self, session: Session, ack: Ack, now: int) -> None:

@@ -18,6 +18,8 @@ from slackwater.client.live.events import (
     Wanted,
 )
 from slackwater.client.live.state import ClientState
+from slackwater.core.lineage import Place
+from slackwater.core.types import Position
 from slackwater.dissemination.messages import Fact, Frame, Refused, Resumed, Subscribed, Suspended, Value, Welcome
 
 LEASE = 1_000_000
@@ -44,10 +46,12 @@ class Bench:
         self.state.heard(self.client, told)
         return [*out]
 
-    def connect(self) -> None:
+    def connect(self, incarnation: int = 7, kept: int | None = None) -> None:
         self.lives += 1
         (send,) = self.do(Opened())
-        self.do(MessageReceived(Welcome(f"n/1/{self.lives}", "n", 1, LEASE, send.message.clock)))
+        kept = send.message.after if kept is None else kept
+        session = (f"n/1/{self.lives}", "n", 1, LEASE, send.message.clock)
+        self.do(MessageReceived(Welcome(*session, incarnation=incarnation, kept=kept)))
         self.sequence = 0
 
     def frame(self, as_of: int, *facts: Fact) -> None:
@@ -121,13 +125,35 @@ def test_numbers_rise_also_at_one_position_and_after_a_restart(bench: Bench) -> 
     assert write is not None
     bench.state.wrote(write)
     again = Bench(last=(write.time, write.first + 1))
-    assert again.state.after == 40
+    assert again.state.after == Place(0, Position(40))
     again.connect()
     again.frame(40, *again.said(1.5, 2.5))
     later = again.write(time=7)
     assert later is not None
     assert later.first > write.first + 1
     assert later.time > write.time, "a clock that was set back does not lose an update"
+
+
+def test_an_upstream_restored_from_a_copy_is_doubted_and_written_anew_under_rising_numbers(bench: Bench) -> None:
+    bench.frame(90, *bench.said(1.0, 2.0))
+    before = bench.write()
+    assert before is not None
+    bench.state.wrote(before)
+    bench.do(Lost("restored"))
+    for _ in range(2):
+        bench.connect(incarnation=8, kept=30)
+        assert bench.doubt() is not None
+        assert bench.write() is None
+        bench.frame(31, *bench.said(1.0, 5.0))
+        later = bench.write()
+        assert later is not None
+        assert later.first > before.first + 1, "rows of the log here are never older than those before them"
+        assert bench.state.after == Place(8, Position(31))
+        bench.state.wrote(later)
+        assert bench.state.stands == 31
+        again = Bench(last=(later.time, later.first + 1), history=bench.state.history)
+        assert again.state.after == Place(8, Position(31)), "what a next life asks for can be had"
+        before, bench = later, again
 
 
 def test_a_lost_upstream_is_doubted_when_its_lease_ends_and_trusted_when_all_is_written(bench: Bench) -> None:
@@ -259,7 +285,7 @@ def test_when_nobody_will_have_the_client_another_one_begins_where_it_left_off(b
     bench.frame(45)
     assert bench.state.lost("the token was revoked") == [A, B]
     assert bench.doubt() == "upstream x: the token was revoked"
-    assert bench.state.after == 45
+    assert bench.state.after == Place(7, Position(45))
     bench.client = ClientState(lambda: 0.5, after=bench.state.after)
     for ref, item in enumerate((A, B), start=1):
         bench.state.wanted(ref, item)

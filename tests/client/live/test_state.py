@@ -23,6 +23,8 @@ from slackwater.client.live.events import (
     Wanted,
 )
 from slackwater.client.live.state import ClientState, Patience
+from slackwater.core.lineage import Place
+from slackwater.core.types import Position
 from slackwater.dissemination.encoding import Encoding, encode_rows
 from slackwater.dissemination.messages import (
     VERSION,
@@ -80,12 +82,24 @@ class Bench:
     def receive(self, message: FromNode) -> list[Any]:
         return self.do(MessageReceived(message))
 
-    def connect(self, session: str = "n/1/1", generation: int = 1) -> list[Any]:
+    def connect(
+        self, session: str = "n/1/1", generation: int = 1, incarnation: int = 7, kept: int | None = None
+    ) -> list[Any]:
         if self.state.phase.name == "IDLE":
             self.do(ClockTick())
         (send,) = self.do(Opened())
         self.session = session
-        return self.receive(Welcome(session, "n", generation, LEASE, send.message.clock))
+        return self.receive(
+            Welcome(
+                session,
+                "n",
+                generation,
+                LEASE,
+                send.message.clock,
+                incarnation=incarnation,
+                kept=send.message.after if kept is None else kept,
+            )
+        )
 
     def frame(self, base: int, sequence: int, as_of: int, *facts: Fact, heard: int | None = None) -> list[Any]:
         return self.receive(Frame(self.session, base, sequence, as_of, heard or self.now, facts))
@@ -186,8 +200,8 @@ def test_another_node_is_told_how_far_the_client_has_seen(bench: Bench) -> None:
     bench.do(Lost("away"))
     assert bench.state.shown(1, bench.now).certain
     (send,) = bench.do(Opened())
-    assert send.message.after == 40
-    bench.receive(Welcome("m/1/1", "m", 1, LEASE, send.message.clock))
+    assert (send.message.incarnation, send.message.after) == (7, 40)
+    bench.receive(Welcome("m/1/1", "m", 1, LEASE, send.message.clock, incarnation=7, kept=40))
     bench.session = "m/1/1"
     assert bench.frame(0, 1, 39, one_number(), Value(5, 0, 7.0)) == []
     shown = bench.state.shown(1, bench.now)
@@ -336,10 +350,76 @@ def test_what_was_promised_ends_with_the_session(bench: Bench) -> None:
 
 def test_a_position_of_an_earlier_life_is_not_gone_back_behind() -> None:
     bench = Bench()
-    bench.state = ClientState(lambda: 0.5, after=70)
+    bench.state = ClientState(lambda: 0.5, after=Place(9, Position(70)))
     bench.do(Wanted(1, SQL))
     bench.do(ClockTick())
-    assert bench.do(Opened()) == [SendMessage(Open(VERSION, 70, bench.now))]
+    assert bench.do(Opened()) == [SendMessage(Open(VERSION, 70, bench.now, 9))]
+
+
+# Histories: the log of a node was restored from a copy.
+
+
+def test_what_another_history_had_is_dropped_at_once_and_said(bench: Bench) -> None:
+    bench.connect(incarnation=7)
+    bench.frame(0, 1, 90, one_number(), Value(5, 0, 1.0))
+    bench.do(Lost("restored"))
+    assert bench.state.shown(1, bench.now).certain, "it was true in the history it names, and the lease lasts"
+    out = bench.connect("n/1/2", incarnation=8, kept=80)
+    assert [one for one in out if isinstance(one, Certainty)] == [
+        Certainty(1, False, bench.state.shown(1, bench.now).why)
+    ]
+    shown = bench.state.shown(1, bench.now)
+    assert (shown.as_of, shown.value) == (None, None)
+    assert "replaced, as by a restore from a copy" in shown.why
+    assert [one.message.held for one in out if isinstance(one, SendMessage) and isinstance(one.message, Subscribe)] == [
+        None
+    ]
+    out = bench.frame(0, 1, 82, one_number(), Value(5, 0, 2.0))
+    assert out[1:] == [AnswerChanged(1, 82, 2.0), Certainty(1, True, "")]
+    shown = bench.state.shown(1, bench.now)
+    assert (shown.incarnation, shown.as_of, shown.value, shown.why) == (8, 82, 2.0, "")
+
+
+def test_what_a_restored_log_still_has_is_kept_and_resumed(bench: Bench) -> None:
+    bench.state = ClientState(lambda: 0.5)
+    bench.do(Wanted(1, SQL))
+    bench.connect(incarnation=7)
+    bench.frame(0, 1, 70, rows(), snapshot(((1,), (1, 2.0))))
+    bench.do(Lost("restored"))
+    out = bench.connect("n/1/2", incarnation=8, kept=70)
+    assert [one.message.held for one in out if isinstance(one, SendMessage) and isinstance(one.message, Subscribe)] == [
+        70
+    ]
+    shown = bench.state.shown(1, bench.now)
+    assert (shown.incarnation, shown.as_of, shown.certain) == (8, 70, True)
+
+
+def test_rows_of_another_history_leave_by_the_first_answer(bench: Bench) -> None:
+    bench.connect(incarnation=7)
+    bench.frame(0, 1, 90, rows(), snapshot(((1,), (1, 2.0)), ((2,), (2, 3.0))))
+    bench.do(Lost("restored"))
+    bench.connect("n/1/2", incarnation=8, kept=0)
+    out = bench.frame(0, 1, 10, rows(), snapshot(((2,), (2, 4.0))))
+    (changed,) = [one for one in out if isinstance(one, AnswerChanged)]
+    assert (dict(changed.upserts), changed.deletes) == ({(2,): (2, 4.0)}, ((1,),))
+
+
+def test_nothing_before_what_is_kept_is_taken(bench: Bench) -> None:
+    bench.connect(incarnation=7)
+    bench.frame(0, 1, 90, one_number(), Value(5, 0, 1.0))
+    bench.do(Lost("restored"))
+    bench.connect("n/1/2", incarnation=8, kept=80)
+    assert bench.frame(0, 1, 79, one_number(), Value(5, 0, 2.0)) == []
+    assert bench.frame(0, 1, 80, one_number(), Value(5, 0, 2.0)) != []
+
+
+def test_a_node_restored_without_its_store_is_not_taken_for_an_old_process(bench: Bench) -> None:
+    bench.connect(generation=9, incarnation=7)
+    bench.do(Lost("restored"))
+    assert not [one for one in bench.connect("n/1/1", generation=1, incarnation=8) if isinstance(one, Connect)]
+    bench.do(Lost("again"))
+    (left,) = [one for one in bench.connect("n/9/1", generation=0, incarnation=7) if isinstance(one, Connect)]
+    assert "old process" in left.why
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from slackwater.aggregator.base import RETRY, Item
 from slackwater.aggregator.configuration import UpstreamPlan
+from slackwater.aggregator.upstream.places import UpstreamPlaces
 from slackwater.aggregator.upstream.state import UpstreamState, Write, WrittenRow
 from slackwater.aggregator.upstream.tables import mirrored
 from slackwater.client.address import Address, address
@@ -80,9 +81,15 @@ class UpstreamLink:
     """One upstream. `found` resolves a node that is known by name only."""
 
     def __init__(
-        self, here: Here, plan: UpstreamPlan, state: UpstreamState, found: Callable[[str], str | None]
+        self,
+        here: Here,
+        plan: UpstreamPlan,
+        state: UpstreamState,
+        found: Callable[[str], str | None],
+        places: UpstreamPlaces,
     ) -> None:
         self.state = state
+        self._places = places
         self._here = here
         self._plan = plan
         self._found = found
@@ -240,6 +247,7 @@ class UpstreamLink:
             self._here.review()
             return
         try:
+            self._places.keep(self.state.name, self.state.history)
             await self._store(write)
         except SlackwaterError as error:
             self._complain(str(error))

@@ -10,6 +10,10 @@ Design
     upstream may have it; and after that until a write that was begun when all was well again has been applied. A write
     that takes too long is a doubt as well: what is served falls behind.
 
+    Positions of the upstream are those of one history of its log. They go back when it is restored from a copy; the
+    sequence numbers of what is written here do not. `History` says how the one follows from the other; it is made
+    durable before anything is written under it, so that the next life knows the place that was reached.
+
     Nothing here knows a clock or a socket; `now` is the moment on any clock that does not go back.
 """
 
@@ -20,7 +24,8 @@ from itertools import chain
 from slackwater.aggregator.base import MOST_ITEMS, Item
 from slackwater.client.live.events import AnswerChanged, Certainty, Described, SubscriptionEnded
 from slackwater.client.live.state import ClientState
-from slackwater.core.types import Key
+from slackwater.core.lineage import FORMER, Place
+from slackwater.core.types import Key, Position
 
 ROOM = 1 << 24
 """Sequence numbers for each position of an upstream: more than one write at a position needs."""
@@ -48,6 +53,14 @@ class WrittenRow:
 
 
 @dataclass(frozen=True, slots=True)
+class History:
+    """The incarnation of the upstream's log; sequence numbers begin at (position + `shift`) × ROOM under it."""
+
+    incarnation: int = FORMER
+    shift: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Write:
     """Rows that are right as of `position` of the upstream. `first` is the sequence number of the first of them."""
 
@@ -71,8 +84,10 @@ class UpstreamState:
         last: tuple[int, int] = (0, -1),
         stale: Iterable[RowKey] = (),
         patience: int = 5_000_000,
+        history: History | None = None,
     ) -> None:
         self.name = name
+        self.history = history or History()
         self.items = tuple(items)
         self.position: int | None = None
         """The last position of the upstream that was heard of."""
@@ -102,9 +117,10 @@ class UpstreamState:
         self._right: int | None = None
 
     @property
-    def after(self) -> int:
-        """The position of the upstream that is known: nothing from before it may be taken."""
-        return max(self._sequence // ROOM, self.position or 0, 0)
+    def after(self) -> Place:
+        """The place of the upstream that is known: nothing from before it may be taken while its log holds it."""
+        position = max(self._sequence // ROOM - self.history.shift, self.position or 0, 0)
+        return Place(self.history.incarnation, Position(position))
 
     @property
     def stands(self) -> int | None:
@@ -149,6 +165,8 @@ class UpstreamState:
         self, client: ClientState, events: Sequence[AnswerChanged | Described | SubscriptionEnded | Certainty]
     ) -> None:
         """Take an event's notifications about the items; `client` is their state after it."""
+        if client.incarnation != self.history.incarnation:
+            self._enter(client.incarnation, client.kept)
         before = self.stands
         for one in events:
             if one.ref not in self._refs:
@@ -177,6 +195,14 @@ class UpstreamState:
         if self._changed or self._under_way or not self._settled:
             self._right = before
 
+    def _enter(self, incarnation: int, kept: int) -> None:
+        """The upstream's log is of another incarnation, and `kept` is how far it goes back on what was heard of it."""
+        reached = self.after.position
+        shift = self.history.shift + (reached - kept + 1 if kept < reached else 0)
+        self.history = History(incarnation, shift)
+        if kept < reached:
+            self._settled, self.position, self._right = False, None, None
+
     def _described(self, ref: int, within: float, fidelity: float) -> None:
         if within <= self._refs[ref].within and fidelity == 1.0:
             self._loose.pop(ref, None)
@@ -194,7 +220,7 @@ class UpstreamState:
             return None
         rows = [WrittenRow(table, key, dict(self._latest[table, key])) for table, key in self._changed]
         rows += [WrittenRow(table, key, {}) for table, key in self._stale]
-        first = max(self._sequence + 1, self.position * ROOM)
+        first = max(self._sequence + 1, (self.position + self.history.shift) * ROOM)
         write = Write(self.position, first, max(self._time + 1, time), tuple(rows), self._trust)
         self._under_way = (write, now)
         self._unwritten_since = now if self._unwritten_since is None else self._unwritten_since

@@ -136,6 +136,21 @@ class CacheState(ClientState):
         """Something as of this position was shown: nothing earlier may be, from now on."""
         self.seen = max(self.seen, position)
 
+    def furthest(self) -> int:
+        """The furthest position of the present history that is known; answers to one-shot queries count."""
+        return max(super().furthest(), self.seen)
+
+    def drop_after(self, position: int, out: list[Instruction]) -> None:
+        """Drop what is cached as of a later position, and the questions that wait for one."""
+        super().drop_after(position, out)
+        self.seen = min(self.seen, position)
+        for own in self.held.values():
+            if isinstance(own, CachedTable):
+                self._tell(own, out)
+        for ref in [ref for ref, one in self.open.items() if one.question.after > position]:
+            after = self.open.pop(ref).question.after
+            out.append(Unanswerable(ref, f"position {after} is not in the log's history any more: {self._replaced}"))
+
     # Questions.
 
     def next_tick(self, now: int) -> int | None:

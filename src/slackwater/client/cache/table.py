@@ -104,6 +104,11 @@ class CachedTable(Held):
         self.doubted, self.label, self.given_up = True, NOTHING, NOTHING
         self._rely()
 
+    def drop(self) -> None:
+        """Begin anew: the rows are of another history."""
+        super().drop()
+        self.forget()
+
     def shrink(self, limit: int) -> bool:
         """Give up the regions that are least use for their rows, until the rest has room; whether any had to be."""
         rows = self.rows or {}

@@ -38,6 +38,7 @@ from slackwater.client.live.events import (
 from slackwater.client.live.state import ClientState, Phase
 from slackwater.client.live.subscription import Subscription
 from slackwater.core.errors import ProtocolError, SlackwaterError
+from slackwater.core.lineage import BEGINNING, Place
 from slackwater.dissemination.encoding import decode_from_node, encode
 from slackwater.dissemination.messages import UNICAST
 from slackwater.dissemination.transports.base import (
@@ -88,7 +89,7 @@ class LiveSession:
         *,
         lane: str | None = None,
         elsewhere: Callable[[Subscription, str], None] | None = None,
-        after: int = 0,
+        after: Place = BEGINNING,
         heard: Callable[[Sequence[ProgramEvent]], None] | None = None,
         make_state: Callable[..., ClientState] = ClientState,
         find_channels: Callable[[str], Channels] = open_channels,

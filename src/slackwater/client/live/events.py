@@ -238,6 +238,9 @@ class Shown:
     where the node stood one lease ago. When not certain, `why` says so in a sentence; value and rows are still those
     of `as_of`. `value` is a number, or None where it is rows, or over nothing, or has not come yet (`as_of` is None).
 
+    `incarnation` names the history that `as_of` is a position of: a log that was restored from a copy goes on under
+    another one. Within a history `as_of` never goes back.
+
     A sum that is kept in parts (`client.planned.partial_sum`) has no single position: `as_of` is None, and `positions`
     are the aggregators of its parts, each with the position, in its own log, as of which its part is shown.
     """
@@ -252,6 +255,7 @@ class Shown:
     query: int | None = None
     epoch: int | None = None
     positions: tuple[tuple[str, int], ...] | None = None
+    incarnation: int = 0
 
     @property
     def come(self) -> bool:

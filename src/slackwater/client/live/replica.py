@@ -88,6 +88,11 @@ class Held:
         self.freeze(as_of, until)
         self.promised = self.listed = self.member = None
 
+    def drop(self) -> None:
+        """Begin anew: what is held is of another history. It stays only to find out what the next answer changes."""
+        self.live, self.as_of, self.until = False, None, 0
+        self.query = self.epoch = self.suspended = None
+
     def apply_value(self, fact: Value) -> None:
         """The aggregate stands here."""
         if self._value_before is _NOTHING:
@@ -130,10 +135,12 @@ class Held:
             return None
         return AnswerChanged(self.ref, as_of, None, upserts, tuple(deletes))
 
-    def shown(self, as_of: int | None, certain: bool, why: str) -> Shown:
+    def shown(self, as_of: int | None, certain: bool, why: str, incarnation: int) -> Shown:
         """The state for the program."""
         described = self.description
         if described is None or as_of is None:
             return Shown(None, None, 0.0, 1.0, None, False, why, self.query, self.epoch)
         bound, fidelity = described.within, described.fidelity
-        return Shown(self.value, self.rows, bound, fidelity, as_of, certain, why, self.query, self.epoch)
+        return Shown(
+            self.value, self.rows, bound, fidelity, as_of, certain, why, self.query, self.epoch, incarnation=incarnation
+        )

@@ -7,6 +7,11 @@ Design
     out. So a client that goes from one node to another shows what it has, certain until the old lease ends, and
     nothing is ever shown as of an earlier position: a node is told how far the client has seen, and a frame from
     before that is not applied.
+
+    Positions are those of one history. `incarnation` names it: with a position it is a place (`core.lineage`), and of
+    every state that is held. A node whose log was restored from a copy may not have had all of it; how far it had,
+    `Welcome.kept` tells. What is held as of a later position is dropped, which is the one case where the program sees
+    an earlier position than before. The rest is relied on under the node's incarnation, as the histories agree on it.
 """
 
 from collections.abc import Callable, Collection
@@ -35,9 +40,11 @@ from slackwater.client.live.events import (
     Withdrawn,
 )
 from slackwater.client.live.memberships import Memberships
+from slackwater.client.live.processes import NodeProcesses
 from slackwater.client.live.replica import Held
 from slackwater.core.backoff import Backoff
 from slackwater.core.errors import ProtocolError
+from slackwater.core.lineage import BEGINNING, Place
 from slackwater.dissemination.encoding import Encoding
 from slackwater.dissemination.messages import VERSION, Ack, Frame, Goodbye, Open, Subscribe, Unsubscribe, Welcome
 
@@ -75,8 +82,8 @@ class Phase(Enum):
 class ClientState:
     """All subscriptions of a client, over one connection at a time.
 
-    `jitter` gives numbers from 0 to below 1, by which waiting before a new connection is spread. `after` is a position
-    that was seen in an earlier life: nothing is shown as of an earlier one.
+    `jitter` gives numbers from 0 to below 1, by which waiting before a new connection is spread. `after` is a place
+    that was seen in an earlier life: where the node's log holds it, nothing is shown as of an earlier position.
     """
 
     held_class: Callable[[int, str], Held] = Held
@@ -86,7 +93,7 @@ class ClientState:
         jitter: Callable[[], float],
         encoding: Encoding = Encoding.MESSAGEPACK,
         patience: Patience = Patience(),  # noqa: B008  an immutable value
-        after: int = 0,
+        after: Place = BEGINNING,
     ) -> None:
         self.phase = Phase.IDLE
         self.encoding = encoding
@@ -108,9 +115,11 @@ class ClientState:
         """The channels that deliver subscriptions in this session."""
         self._jitter = jitter
         self._patience = patience
-        self._after = after
+        self.incarnation = after.incarnation
+        """With a position, the place of what is held and shown."""
+        self._after = int(after.position)
         self._attempts = 0
-        self._generations: dict[str, int] = {}
+        self._processes: dict[str, NodeProcesses] = {}
         self._why = "no connection was made yet"
         self._doubted: str | None = None
         """Reason why the node does not vouch for its answers at the moment."""
@@ -122,6 +131,10 @@ class ClientState:
         self._next_ack = 0
         self._missed: int | None = None
         self._session_certain = False
+        self._seen = 0
+        """The position that this session's node was told has been seen, as far as its log has it."""
+        self._replaced = ""
+        """Why something that was held was dropped when this session began."""
         self._frozen: set[int] = set()
         """Subscriptions that are not live and were last reported certain."""
         self._frozen_due: int | None = None
@@ -146,9 +159,8 @@ class ClientState:
                 self._unwanted(event.ref, now, out)
             case Opened() if self.phase is Phase.CONNECTING:
                 self.phase = Phase.OPENING
-                after = max((held.as_of or 0 for held in self.held.values()), default=0)
-                after = max(after, self._after)
-                self._open, self._opened, self._asked_to_open = Open(VERSION, after, now), now, now
+                self._open = Open(VERSION, self.furthest(), now, self.incarnation)
+                self._opened = self._asked_to_open = now
                 out.append(SendMessage(self._open))
             case Lost() if self.phase is not Phase.REFUSED:
                 self._lost(event.why, out)
@@ -162,7 +174,12 @@ class ClientState:
         held = self.held[ref]
         as_of, until = (self.as_of, self.until) if held.live else (held.as_of, held.until)
         why = self._doubt(held, as_of, until, now)
-        return held.shown(as_of, not why, why)
+        return held.shown(as_of, not why, why, self.incarnation)
+
+    @property
+    def kept(self) -> int:
+        """How far the history of this session's node goes back on what had been seen before it began."""
+        return self._seen
 
     @property
     def why(self) -> str:
@@ -257,16 +274,42 @@ class ClientState:
     def _welcome(self, welcome: Welcome, now: int, out: list[Instruction]) -> None:
         if self.phase is not Phase.OPENING or self._open is None or welcome.clock != self._open.clock:
             return
-        if welcome.generation < self._generations.get(welcome.node, 0):
+        known = self._processes.setdefault(welcome.node, NodeProcesses())
+        if not known.accepts(welcome.generation, welcome.incarnation):
             self._lost(f"an old process of node {welcome.node} answered, which was replaced since", out)
             return
-        self._generations[welcome.node] = welcome.generation
+        self._enter(welcome, out)
         self.phase, self.node, self.session, self._lease = Phase.OPEN, welcome.node, welcome.session, welcome.lease
         self.applied, self._missed, self.channels.lease = 0, None, welcome.lease
         self._last_received, self._next_ack = now, now + welcome.lease // 3
         for held in self.held.values():
             if held.ended is None:
                 self._subscribe(held, now, out)
+
+    def furthest(self) -> int:
+        """The furthest position of the present history that is known."""
+        return max(self._after, *(held.as_of or 0 for held in self.held.values()), 0)
+
+    def _enter(self, welcome: Welcome, out: list[Instruction]) -> None:
+        """Go over to the history of a node's log: what is held and was never part of it is dropped."""
+        assert self._open is not None
+        self.incarnation, self._replaced = welcome.incarnation, ""
+        self._seen = min(self._open.after, welcome.kept)
+        if self._seen < self._open.after:
+            self._replaced = (
+                f"the log of node {welcome.node} was replaced, as by a restore from a copy: what was shown as of "
+                f"positions after {self._seen} is not part of it"
+            )
+            self.drop_after(self._seen, out)
+
+    def drop_after(self, position: int, out: list[Instruction]) -> None:
+        """Drop what is held as of a later position: it is of another history."""
+        self._after = min(self._after, position)
+        for held in self.held.values():
+            if held.as_of is not None and held.as_of > position:
+                held.drop()
+                self._frozen.discard(held.ref)
+                self.touched.add(held.ref)
 
     # Frames.
 
@@ -281,8 +324,7 @@ class ClientState:
                 self._missed = now
                 out.append(SendMessage(Ack(self.applied, now, missing=True)))
             return
-        seen = self._open.after if self._open is not None else 0
-        if frame.sequence < self.applied or self.goes_back(frame, seen if self.as_of is None else self.as_of):
+        if frame.sequence < self.applied or self.goes_back(frame, self._seen if self.as_of is None else self.as_of):
             return
         if news:
             try:
@@ -351,6 +393,8 @@ class ClientState:
         match self.phase:
             case Phase.OPEN if self._doubted is not None:
                 return self._doubted
+            case Phase.OPEN if self._replaced:
+                return self._replaced
             case Phase.OPEN:
                 return f"node {self.node} has been silent, or has yet to answer"
             case Phase.OPENING:

@@ -106,7 +106,9 @@ class Subscription:
 
     @property
     def as_of(self) -> int | None:
-        """The position of the log at which all this is right; None before anything has come. It never goes back.
+        """The position of the log at which all this is right; None before anything has come.
+
+        It never goes back, unless the server's log was restored from a copy: `shown.incarnation` is another one then.
 
         None also of a sum that is kept in parts at several aggregators: `shown.positions` has theirs.
         """

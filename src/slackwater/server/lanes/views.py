@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from slackwater.core.errors import NotSupported, SchemaError
 from slackwater.core.hosts import HostKind
+from slackwater.core.lineage import Lineage
 from slackwater.core.region import Region
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Position
@@ -33,6 +34,11 @@ class EngineView:
     def position(self) -> Position:
         """The end of the last step that was applied."""
         return self._engine.position
+
+    @property
+    def lineage(self) -> Lineage:
+        """The incarnations of the node's log."""
+        return self._engine.lineage
 
     @property
     def registry(self) -> Registrations:
@@ -68,6 +74,11 @@ class ReplicaView:
     def position(self) -> Position:
         """The end of the last step that was taken in."""
         return self.replica.position
+
+    @property
+    def lineage(self) -> Lineage:
+        """The incarnations of the node's log, to which the replica's place belongs."""
+        return self.registrar.lineage
 
     @property
     def tables(self) -> Mapping[str, TableSchema]:

@@ -1,0 +1,35 @@
+"""Processes of a node: tells a process that was replaced from the one that replaced it.
+
+A process has a generation, which rises with every start of its node. A node that was restored without its store begins
+to count anew; its log then goes on under an incarnation that was never seen of it. So a lower generation is of an old
+process only under an incarnation that is known.
+"""
+
+from dataclasses import dataclass, field
+
+MOST_KNOWN = 64
+"""Incarnations that are remembered of a node."""
+
+
+@dataclass(slots=True)
+class NodeProcesses:
+    """What has been heard of one node.
+
+    >>> node = NodeProcesses()
+    >>> [node.accepts(*one) for one in ((3, 70), (4, 71), (3, 70), (1, 72), (2, 72))]
+    [True, True, False, True, True]
+    """
+
+    generation: int = 0
+    _incarnations: dict[int, None] = field(default_factory=dict)
+
+    def accepts(self, generation: int, incarnation: int) -> bool:
+        """Note a process that answers; False if another one has replaced it."""
+        if generation < self.generation and incarnation in self._incarnations:
+            return False
+        self.generation = generation
+        self._incarnations.pop(incarnation, None)
+        self._incarnations[incarnation] = None
+        if len(self._incarnations) > MOST_KNOWN:
+            del self._incarnations[next(iter(self._incarnations))]
+        return True
