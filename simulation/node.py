@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from simulation.clock import Schedule, SkewedClock
 from simulation.network import Link, Network
 from simulation.truth import Truth
+from slackwater.core.lineage import Place
 from slackwater.core.types import Instant
 from slackwater.dissemination.encoding import Encoding, decode_from_client, encode
 from slackwater.dissemination.messages import Frame, Snapshot, Subscribed, Suspended
@@ -88,7 +89,7 @@ class SimulatedNode:
         self._happened = happened
         self._note = note
         self._make_log_clock = make_log_clock
-        self._snapshot: bytes | None = None
+        self._snapshot: tuple[bytes, Place] | None = None
         self._wake: int | None = None
         self.start()
 
@@ -103,8 +104,9 @@ class SimulatedNode:
         self.engine = self._make_engine()
         self.engine.registrar.limits = LIMITS
         self.stood[self.generation] = ([], [])
-        if self._snapshot is not None:
-            self.engine.restore(self._snapshot)
+        self.engine.lineage = self._truth.lineage
+        if self._snapshot is not None and self.usable(self._snapshot[1]):
+            self.engine.restore(self._snapshot[0])
         for _ in self.engine.events(self._truth.read(self.engine.position, self._truth.end)):
             pass
         self._log_clock = self._make_log_clock(self.engine.host.time)
@@ -132,7 +134,12 @@ class SimulatedNode:
     def take_snapshot(self) -> None:
         """Keep the state of the engine for the next life."""
         if self.up:
-            self._snapshot = self.engine.snapshot(self.generation)
+            place = self.engine.lineage.place(self.engine.position)
+            self._snapshot = (self.engine.snapshot(self.generation), place)
+
+    def usable(self, place: Place) -> bool:
+        """Whether a snapshot from this place is of the log's history."""
+        return self._truth.lineage.holds(place, self._truth.end)
 
     # The log.
 

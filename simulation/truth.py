@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from slackwater.core.arrow import to_batch
+from slackwater.core.lineage import Lineage
 from slackwater.core.query import StandingQuery
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Key, Position, Row
@@ -39,6 +40,10 @@ class Truth:
 
     def __init__(self, table: TableSchema, bind: Callable[[str], StandingQuery]) -> None:
         self.table = table
+        self.lineage = Lineage()
+        """The incarnations of the log: none where no node writes it alone."""
+        self.writable = True
+        """Whether its writer is there; nothing is appended otherwise."""
         self.end = Position(0)
         self._bind = bind
         self._entries: list[Entry] = []
@@ -48,11 +53,26 @@ class Truth:
         self._ticks: list[tuple[int, int]] = []
         """Where each tick of the log clock ends, and its time."""
         self._answers: dict[tuple[StandingQuery, int], object] = {}
+        self._updates: dict[int, list[Update]] = {}
+        """The updates of each batch, by its first position."""
         self.append([TableDefined(table)])
+
+    def copy(self, upto: int) -> "Truth":
+        """The log as a copy has it that was made when it ended there."""
+        made = Truth(self.table, self._bind)
+        made.lineage = self.lineage.upto(Position(upto))
+        for entry in self._entries[1:]:
+            if entry.first >= upto:
+                break
+            if isinstance(entry.record, Updates):
+                made.change(self._updates[entry.first][: upto - entry.first])
+            else:
+                made.append([entry.record])
+        return made
 
     def append(self, records: list[Record]) -> None:
         """Append to the log anything but updates."""
-        for record in records:
+        for record in records if self.writable else ():
             entry = Entry(self.end, record)
             self._entries.append(entry)
             self._firsts.append(entry.first)
@@ -75,6 +95,9 @@ class Truth:
 
     def change(self, updates: list[Update]) -> None:
         """Append updates."""
+        if not self.writable:
+            return
+        self._updates[self.end] = updates
         for place, update in enumerate(updates):
             self._update(self.end + place + 1, update)
         self.append([Updates(self.table.name, to_batch(self.table, updates))])

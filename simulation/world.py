@@ -58,6 +58,7 @@ class World:
     """Everything in it follows from the seed."""
 
     client_class = SimulatedClient
+    node_class: type[SimulatedNode] = SimulatedNode
     invariants_class = Invariants
 
     def __init__(self, seed: int, setting: Setting, note: Callable[[int, str, object], None] | None) -> None:
@@ -70,7 +71,7 @@ class World:
         self.truth = Truth(workload.TABLE, lambda text: workload.bound(text)[0])
         self.network = Network(self.schedule, self.random, Faults.draw(self.random), self.happened)
         self.nodes = [
-            SimulatedNode(
+            self.node_class(
                 f"n{nth}",
                 self.schedule,
                 self.random,

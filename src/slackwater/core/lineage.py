@@ -16,7 +16,7 @@ copy of a log opens under another number than the log goes on with, so nothing t
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from slackwater.core.types import Position
@@ -68,7 +68,11 @@ class Lineage:
         known = tuple(one for one in self.incarnations if one.start < end)
         if not known and end > 0:
             known = (Incarnation(FORMER, Position(0)),)
-        return Lineage((*known, Incarnation(number, end))[-MOST_INCARNATIONS:])
+        return replace(self, incarnations=(*known, Incarnation(number, end))[-MOST_INCARNATIONS:])
+
+    def upto(self, end: Position) -> "Lineage":
+        """The lineage as it was when the log ended here, in an incarnation that had begun."""
+        return replace(self, incarnations=tuple(one for one in self.incarnations if one.start <= end))
 
     def place(self, position: Position) -> Place:
         """The place of the state before a position: in the incarnation whose record came last before it."""

@@ -282,7 +282,8 @@ SharedFact: TypeAlias = Value | Upsert | Delete | Suspended | Resumed
 class Frame(Message, frozen=True, tag="frame"):
     """Facts, and as of when all is right with them; without facts it is a heartbeat.
 
-    `doubt`: why the delay behind the log is unknown at the moment; `heard` is then no newer than before.
+    `doubt`: why the delay behind the log is unknown at the moment; `heard` is then no newer than before. `incarnation`:
+    that of the log, where another writer has begun one since the session's `Welcome`; from then on in every frame.
     """
 
     session: str
@@ -292,6 +293,7 @@ class Frame(Message, frozen=True, tag="frame"):
     heard: Count
     facts: tuple[Fact, ...] = ()
     doubt: str | None = None
+    incarnation: Count | None = None
 
 
 class Published(Message, frozen=True, tag="published"):

@@ -6,10 +6,9 @@
 
 Opening restores the latest sound snapshot and replays the log from there. After that everything that changes anything
 goes into the log first and takes effect when it is read back from there. A node that only follows a log which another
-process writes differs in one thing: its log may be replaced under it. Its sessions are of one incarnation of the log;
-they end when another writer has begun the next. If the log lacks what was applied, the node ends with `HistoryReplaced`
-and is to be opened anew. Sockets, engine and sessions share the event loop and need no locks; the disk has threads of
-its own.
+process writes differs in one thing: its log may be replaced under it. If the log lacks what was applied, the node ends
+with `HistoryReplaced` and is to be opened anew. Sockets, engine and sessions share the event loop and need no locks;
+the disk has threads of its own.
 """
 
 import asyncio
@@ -54,7 +53,7 @@ from slackwater.server.session_host import Sessions
 from slackwater.server.store import STORE_FILE, Store
 from slackwater.server.upstreams import OfferedItems, Offers, Pulling, Upstream
 from slackwater.sessions.engine import NodeEngine
-from slackwater.sessions.events import Append, Event
+from slackwater.sessions.events import Append, Event, IncarnationBegun
 from slackwater.sessions.limits import ServerLimits
 from slackwater.sessions.registrar import Registrar
 from slackwater.sessions.router import Router
@@ -438,7 +437,7 @@ class Node:
         return entries
 
     def _check_history(self, lineage: Lineage, end: Position) -> None:
-        """Find out whether the log went on from what was applied, and under which incarnation."""
+        """Find out whether the log went on from what was applied, and what is served is of which incarnation."""
         engine = self.engine
         if not engine.lineage.went_on(lineage, engine.position, end):
             place = shown(self.settings.log)
@@ -446,10 +445,10 @@ class Node:
                 f"the log at {place} was replaced, as by a restore from a copy: it does not have all that was read of "
                 f"it up to position {engine.position}"
             )
-        if lineage.current != engine.lineage.current:
+        begun, engine.lineage = lineage.current != engine.lineage.current, lineage
+        if begun:
             for lane in self.lanes.values():
-                lane.sessions.farewell_to_all("another writer has opened the log; come again")
-        engine.lineage = lineage
+                lane.sessions.handle(IncarnationBegun())
 
     async def _follow_from_afar(self) -> None:
         """The same with a log on a bus: asking it takes time, in which others go on, and may fail for a while."""

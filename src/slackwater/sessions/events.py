@@ -158,6 +158,11 @@ class QueriesResumed:
 
 
 @dataclass(frozen=True, slots=True)
+class IncarnationBegun:
+    """Another writer has opened the log: `Engine.lineage` lists one more incarnation."""
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time has passed. The host sends one at about `ServerState.next_tick`, at the latest a second after."""
 
@@ -175,6 +180,7 @@ Event: TypeAlias = (
     | QueriesSuspended
     | QueriesResumed
     | Doubted
+    | IncarnationBegun
     | Tick
 )
 

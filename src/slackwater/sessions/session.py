@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from slackwater.core.lineage import FORMER
 from slackwater.core.rights import EVERY_ROW, Grant
 from slackwater.dissemination.delivery.base import Delivery
 from slackwater.dissemination.encoding import Encoding
@@ -75,6 +76,8 @@ class Session:
         self.opened = False
         self.blocked = False
         self.after = 0
+        self.incarnation = FORMER
+        """That of the log when the session began."""
         self.subscriptions: dict[int, SessionSubscription] = {}
         self.references: dict[int, set[int]] = {}
         """The references of each query that is subscribed to."""

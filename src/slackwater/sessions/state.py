@@ -42,6 +42,7 @@ from slackwater.sessions.events import (
     Doubted,
     Engine,
     Event,
+    IncarnationBegun,
     Instruction,
     QueriesResumed,
     QueriesSuspended,
@@ -133,6 +134,8 @@ class ServerState:
                 self.subscriptions.unregistered(event, now)
             case Doubted(why):
                 self._doubt = why
+            case IncarnationBegun():
+                self._part(now)
             case QueriesSuspended():
                 self.subscriptions.suspend(event)
             case QueriesResumed():
@@ -165,6 +168,9 @@ class ServerState:
         if frame is not None:
             if self._doubt is not None:
                 frame = msgspec.structs.replace(frame, doubt=self._doubt)
+            incarnation = self._engine.lineage.current
+            if incarnation != session.incarnation:
+                frame = msgspec.structs.replace(frame, incarnation=incarnation)
             self._out.append(Send(session.connection, frame))
             if any(ask.after <= self.position for ask in session.questions.values()):
                 # There was no room for all answers; others have their turn before the next.
@@ -238,13 +244,21 @@ class ServerState:
         kept = lineage.kept(Place(message.incarnation, Position(message.after)))
         if not session.opened:
             session.opened = True
-            session.after = kept
+            session.after, session.incarnation = kept, lineage.current
             self._hear(session, message.clock)
             if kept > self.position:
                 heapq.heappush(self._behind, (kept, session.connection))
         who, lease = (session.identity, self.node, self.generation), self.rules.lease
         welcome = Welcome(*who, lease, message.clock, incarnation=lineage.current, kept=kept)
         self._out.append(Send(session.connection, welcome))
+
+    def _part(self, now: int) -> None:
+        """End the sessions of clients that have seen more of the incarnation that ended than the log has of it."""
+        lineage = self._engine.lineage
+        for session in list(self.sessions.values()):
+            place = Place(session.incarnation, Position(session.after))
+            if session.opened and lineage.kept(place) < place.position:
+                self._end(session, "the log goes on from an earlier position than you have seen; come again", now)
 
     def _acknowledged(self, session: Session, ack: Ack, now: int) -> None:
         if ack.sequence > session.sequence:

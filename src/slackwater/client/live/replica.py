@@ -139,7 +139,7 @@ class Held:
         """The state for the program."""
         described = self.description
         if described is None or as_of is None:
-            return Shown(None, None, 0.0, 1.0, None, False, why, self.query, self.epoch)
+            return Shown(None, None, 0.0, 1.0, None, False, why, self.query, self.epoch, incarnation=incarnation)
         bound, fidelity = described.within, described.fidelity
         return Shown(
             self.value, self.rows, bound, fidelity, as_of, certain, why, self.query, self.epoch, incarnation=incarnation

@@ -334,6 +334,8 @@ class ClientState:
                 return
             self.applied = frame.sequence
         self.as_of = frame.as_of
+        if frame.incarnation is not None:
+            self.incarnation = frame.incarnation
         self.until = max(self.until, self.lease_end(frame, now))
         self._attempts = 0
         self.channels.vouch(self.as_of, self.until, self)
