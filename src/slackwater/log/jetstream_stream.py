@@ -39,7 +39,7 @@ class StreamUnreachable(Exception):
     """The servers cannot be reached, or do not answer in time."""
 
 
-class Unanswered(LogAway, OutcomeUnknown):
+class AppendUnanswered(LogAway, OutcomeUnknown):
     """An append without an answer: the next one looks first at what was kept of it."""
 
 
@@ -408,7 +408,7 @@ class Stream:
                         f"acknowledged: the servers lost what they had promised; put back a copy"
                     ) from None
             if self._loop.time() >= give_up:
-                raise Unanswered(
+                raise AppendUnanswered(
                     f"the log at {self.address} did not acknowledge for {self._patience:g} s ({why}): "
                     f"it may have been kept; look at the end of the log before appending again"
                 )

@@ -37,11 +37,11 @@ from slackwater.intake import MEMORY_FILE
 from slackwater.kinds.registry import kept_as, kind_of, query_of
 from slackwater.log import Entry, Registered, Unregistered, open_log
 from slackwater.log.address import on_a_bus, shown
-from slackwater.server.bookkeeping import Bookkeeping
 from slackwater.server.channel_host import ChannelHost, split_address
 from slackwater.server.group_commit import Change, Result, Target, WriteQueue
 from slackwater.server.lanes.base import Lane
 from slackwater.server.lanes.registry import LANES
+from slackwater.server.node_record import NodeRecord
 from slackwater.server.planners.base import NodePlanner
 from slackwater.server.planners.labels import LabellingRules
 from slackwater.server.planners.network.configuration import NetworkSettings
@@ -155,8 +155,8 @@ class Node:
                 self.engine.settle()
                 for query in {kind_of(one): one for one in self.engine.host.queries.values()}.values():
                     self.engine.host.warm_up(query)
-                self.bookkeeping = Bookkeeping(self.store, self.clock)
-                self.generation = self.bookkeeping.begin(former, *self._registrations())
+                self.record = NodeRecord(self.store, self.clock)
+                self.generation = self.record.begin(former, *self._registrations())
             except BaseException:
                 self.store.close()
                 raise
@@ -350,7 +350,7 @@ class Node:
             except LogAway as error:
                 _report.warning("the last of the log is not in the snapshot: %s", error)
             self.take_snapshot()
-            self.bookkeeping.end(*self._registrations())
+            self.record.end(*self._registrations())
         self.close()
 
     def farewell(self) -> None:
@@ -521,10 +521,10 @@ class Node:
                 position, state = self.engine.position, self.engine.snapshot(self.generation)
                 await asyncio.to_thread(self._write_snapshot, position, state)
             self._settle_memory()
-            if self.engine.changed or self.bookkeeping.behind:
-                everything, _ = self._registrations() if self.bookkeeping.behind else ((), None)
+            if self.engine.changed or self.record.behind:
+                everything, _ = self._registrations() if self.record.behind else ((), None)
                 changes = self._registration_changes()
-                await asyncio.to_thread(self.bookkeeping.change, *changes, everything)
+                await asyncio.to_thread(self.record.change, *changes, everything)
             try:
                 self.store.refresh()
                 self._look_at_tokens()

@@ -1,4 +1,4 @@
-"""Bookkeeping of a node in its store: the generation, and the view of registrations; made good after a full disk.
+"""Record of a node in its store: the generation, and the view of registrations; made good after a full disk.
 
 A node opens on a full disk too, and serves what it has. Its generation cannot be made durable then, so it takes one
 that no other opening takes: the time in microseconds, which is above all counted ones. The store gets it once there is
@@ -17,7 +17,7 @@ from slackwater.server.store import Store, StoreFull
 _report = logging.getLogger("slackwater.server")
 
 
-class Bookkeeping:
+class NodeRecord:
     """Writes what a node keeps about itself; `behind` while the store lacks some of it."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
