@@ -3,6 +3,8 @@
 import asyncio
 import errno
 import json
+import os
+import signal
 from pathlib import Path
 
 import httpx
@@ -10,8 +12,11 @@ import pytest
 
 import slackwater
 from slackwater.core.types import Position
-from slackwater.log import LocalLog, Updates
+from slackwater.log import LocalLog, Log, Updates
+from slackwater.log.jetstream import JetStreamLog
 from tests.support.faulty_disk import FaultyServer
+from tests.support.nats_server import NatsServer
+from tests.support.server_process import ServerProcess
 
 TABLE = {
     "name": "rows",
@@ -30,16 +35,20 @@ async def send(web: httpx.AsyncClient, first: int, rows: int = 5) -> httpx.Respo
     )
 
 
-def kept(folder: Path) -> list[int]:
+def sequences(log: Log) -> list[int]:
     found: list[int] = []
-    with LocalLog(folder / "log", read_only=True) as log:
-        for entry in log.read(Position(0)):
-            if isinstance(entry.record, Updates):
-                found += entry.record.batch.column("$seq").to_pylist()
+    for entry in log.read(Position(0)):
+        if isinstance(entry.record, Updates):
+            found += entry.record.batch.column("$seq").to_pylist()
     return found
 
 
-@pytest.mark.parametrize("taken_back", [True, False])
+def kept(folder: Path) -> list[int]:
+    with LocalLog(folder / "log", read_only=True) as log:
+        return sequences(log)
+
+
+@pytest.mark.parametrize("taken_back", [True, pytest.param(False, marks=pytest.mark.slow)])
 async def test_a_failed_flush_ends_the_server_and_repeating_settles_what_was_in_flight(
     tmp_path: Path, taken_back: bool
 ) -> None:
@@ -104,3 +113,37 @@ async def test_a_write_that_is_taken_back_is_refused_and_the_server_goes_on(tmp_
     finally:
         assert server.stop() == 0
     assert kept(server.folder) == list(range(5))
+
+
+@pytest.mark.slow  # it waits until the node has given up on the bus, 10 seconds
+@pytest.mark.parametrize("kept", [True, False])
+async def test_a_stream_that_does_not_answer_leaves_an_unknown_outcome_and_ends_nothing(
+    own_nats_server: NatsServer, tmp_path: Path, kept: bool
+) -> None:
+    stream = f"{own_nats_server.url}/desk"
+    with ServerProcess(tmp_path / "node", "--log", stream) as server:
+        async with httpx.AsyncClient(base_url=server.url, timeout=60) as web:
+            assert (await web.post("/v1/tables", json=TABLE)).is_success
+            assert (await send(web, 0)).json()["accepted"] == 5
+            if kept:
+                # What was sent to servers that stand still is taken by them when they go on.
+                os.kill(own_nats_server.pid, signal.SIGSTOP)
+            else:
+                own_nats_server.kill()
+            unknown = await send(web, 5)
+            assert (unknown.status_code, unknown.json()["error"]) == (503, "outcome_unknown")
+            assert (await web.get("/v1/ready")).status_code == 503
+            assert (await web.get("/v1/health")).status_code == 200
+            if kept:
+                os.kill(own_nats_server.pid, signal.SIGCONT)
+            else:
+                await asyncio.to_thread(own_nats_server.start)
+            async with asyncio.timeout(60):
+                while not (answer := await send(web, 5)).is_success:
+                    await asyncio.sleep(0.2)
+                assert answer.json()["accepted"] + answer.json()["repeats"] == 5
+                while (await web.get("/v1/ready")).status_code != 200:
+                    await asyncio.sleep(0.2)
+        assert "Traceback" not in server.report()
+    with JetStreamLog(stream, read_only=True) as log:
+        assert sequences(log) == list(range(10)), "each is there, and once"

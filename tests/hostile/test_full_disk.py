@@ -59,7 +59,7 @@ class LimitedDisk(Disk):
         self.prefix = []
 
 
-@pytest.fixture(params=["tmpfs", "limit"])
+@pytest.fixture
 def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk]:
     if request.param == "limit":
         if not hasattr(resource, "prlimit"):
@@ -89,9 +89,9 @@ def node(disk: Disk, *, kill: bool = False) -> Iterator[tuple[str, int, int]]:
     assert process.stdout is not None
     line = process.stdout.readline()
     try:
-        if not line:
+        if not line.startswith('{"event"'):
             assert process.stderr is not None
-            raise AssertionError(f"the server did not start: {process.stderr.read()}")
+            raise AssertionError(f"the server did not start: {process.stdout.read()} {process.stderr.read()}")
         listening = json.loads(line)
         yield listening["url"], process.pid, listening["generation"]
     finally:
@@ -127,7 +127,16 @@ async def eventually(holds: Callable[[httpx.Response], bool], client: httpx.Asyn
             await asyncio.sleep(0.1)
 
 
-@pytest.mark.parametrize("kill", [False, True])
+@pytest.mark.parametrize(
+    ("disk", "kill"),
+    [
+        ("tmpfs", True),
+        ("limit", False),
+        pytest.param("tmpfs", False, marks=pytest.mark.slow),
+        pytest.param("limit", True, marks=pytest.mark.slow),
+    ],
+    indirect=["disk"],
+)
 async def test_a_full_disk_forbids_no_restart_that_only_reads(disk: Disk, kill: bool) -> None:
     (disk.folder / "node").mkdir()
     with Store(disk.folder / "node" / STORE_FILE) as store:

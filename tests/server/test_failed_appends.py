@@ -77,7 +77,7 @@ async def test_an_unknown_outcome_is_settled_by_repeating(kept: bool) -> None:
         receipt = await queue.submit(rows(0, 1))
         assert (receipt.accepted, receipt.repeats) == ((0, 2) if kept else (2, 0))
         await queue.submit(rows(2))
-        assert queue.trouble is None
+        assert not queue.trouble
         await ended(queue, writing)
 
 
