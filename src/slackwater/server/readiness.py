@@ -33,7 +33,8 @@ STUCK_SECONDS = 10.0
 """Seconds without a step, while the log goes on, after which a node counts as stuck."""
 FAILED_SECONDS = 5.0
 """Seconds for which a failed append counts although there is room."""
-_PROBE_FILE = "room"
+PROBE_FILE = ".room"
+"""File that takes the room that is looked for; gone a moment later."""
 
 
 @dataclass(slots=True)
@@ -53,6 +54,7 @@ class Readiness:
         own = isinstance(log, Path) and node.writable
         self._folders = [node.settings.folder, *([log] if own and isinstance(log, Path) else [])]
         self._progress = _Progress(node.engine.position, time.monotonic())
+        self._seen = node.engine.position
         self._looking_since: float | None = None
         self._disk: str | None = None
         self._log: str | None = None
@@ -83,7 +85,7 @@ class Readiness:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             position = self._node.engine.position
-            if position != self._progress.position or self._node.log_end() <= position:
+            if position != self._progress.position or self._end() <= position:
                 self._progress = _Progress(position, time.monotonic())
 
     async def _watch_disk(self) -> None:
@@ -108,13 +110,19 @@ class Readiness:
             return None
         return (
             f"the node has been at position {self._progress.position} for {late:.0f} s, while its log ends at "
-            f"{self._node.log_end()}"
+            f"{self._end()}"
         )
+
+    def _end(self) -> Position:
+        # What follows the log meets the same error, and decides what becomes of the node.
+        with suppress(SlackwaterError):
+            self._seen = self._node.log_end()
+        return self._seen
 
 
 def _no_room(folder: Path) -> str | None:
     """Why nothing can be written to a folder; None if something can."""
-    path = folder / f".{_PROBE_FILE}-{os.getpid()}"
+    path = folder / PROBE_FILE
     try:
         try:
             with disk.opened(path, os.O_WRONLY | os.O_CREAT) as descriptor:
