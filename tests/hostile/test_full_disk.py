@@ -186,6 +186,8 @@ async def test_a_full_disk_forbids_no_restart_that_only_reads(disk: Disk, kill: 
         async with web(url, token) as client:
             assert (await client.get("/v1/ready")).status_code == 200
             assert (await send(client, 10)).json()["repeats"] >= 5
+            async with web(url, revoked) as stranger:
+                assert (await stranger.get("/v1/tables")).status_code == 401
     assert not list((disk.folder / "node").glob(".room*"))
 
 

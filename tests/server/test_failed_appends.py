@@ -15,7 +15,7 @@ from slackwater.client.rest import Rest
 from slackwater.core import Column, DataType, TableSchema
 from slackwater.core.arrival import Arrival
 from slackwater.core.clock import ManualClock
-from slackwater.core.errors import LogAway, LogError, LogFull, OutcomeUnknown, WriterBroken
+from slackwater.core.errors import LogAway, LogError, LogFull, LogLocked, OutcomeUnknown, WriterBroken
 from slackwater.core.types import Position
 from slackwater.intake import IntakeReceipt
 from slackwater.log import Entry, Log, Record, TableDefined
@@ -104,16 +104,22 @@ async def test_a_memory_that_cannot_be_saved_fails_no_group(tmp_path: Path, monk
         await ended(queue, writing)
 
 
-async def test_a_broken_writer_ends_the_queue_and_keeps_nothing_in_the_memory(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [(WriterBroken("flushing failed"), OutcomeUnknown), (LogLocked("another writer took it over"), LogLocked)],
+)
+async def test_a_writer_that_cannot_go_on_ends_the_queue_and_keeps_nothing_in_the_memory(
+    tmp_path: Path, error: LogError, told: type[LogError]
+) -> None:
     memory = tmp_path / "memory"
     with FailingLog() as log:
         queue, writing = opened(log, memory)
         before = memory.read_bytes()
-        log.before = WriterBroken("flushing failed")
+        log.before = error
         sent = [asyncio.create_task(queue.submit(rows(number))) for number in range(3)]
         outcomes = await asyncio.gather(*sent, return_exceptions=True)
-        assert all(isinstance(one, OutcomeUnknown) for one in outcomes)
-        with pytest.raises(WriterBroken):
+        assert all(isinstance(one, told) for one in outcomes)
+        with pytest.raises(type(error)):
             await writing
         with pytest.raises(LogError, match="nothing of this was kept"):
             await queue.submit(rows(4))
