@@ -156,7 +156,12 @@ def test_kill_of_up_with_spark_leaves_nothing(tmp_path: Path) -> None:
     file = tmp_path / "slackwater.toml"
     file.write_text(SPARK)
     with marked() as mark:
-        kill_when(mark, ["up", str(file)], ["serve", "up-feed", "up-spark", "up-pipeline", "java"], tmp_path)
+        kill_when(
+            mark,
+            ["up", str(file)],
+            ["serve", "up-feed", "up-spark", "up-pipeline", "SparkSubmit", "pyspark.daemon"],
+            tmp_path,
+        )
 
 
 @pytest.mark.slow

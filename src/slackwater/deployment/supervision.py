@@ -181,6 +181,8 @@ class Supervisor:
         interval, misses = self._hang / (2 * _MISSES), 0
         while misses < _MISSES:
             await asyncio.sleep(interval)
+            if self._unwritten is not None:
+                self._write()
             if one.url is None or one.stopping.is_set() or await lifeline.answers(interval):
                 misses = 0
             else:
