@@ -19,7 +19,7 @@ from slackwater.core.types import Position as At
 from slackwater.core.update import Update
 from slackwater.log import LocalLog, Log, TableDefined, Updates, open_log
 from slackwater.log.jetstream import JetStreamLog
-from slackwater.log.jetstream_stream import OutcomeUnknown, StreamUnreachable
+from slackwater.log.jetstream_stream import AppendUnanswered, StreamUnreachable
 from tests.support.nats_server import NatsServer
 
 QUOTES = TableSchema(
@@ -270,7 +270,7 @@ def test_an_append_that_nobody_acknowledged_says_so_and_the_log_goes_on(own_nats
     with JetStreamLog(place, patience=0.5) as log:
         log.append([updates(0)])
         own_nats_server.kill()
-        with pytest.raises(OutcomeUnknown, match="may have been kept"):
+        with pytest.raises(AppendUnanswered, match="may have been kept"):
             log.append([updates(1)])
         assert log.end == 1
         own_nats_server.start()

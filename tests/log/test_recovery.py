@@ -111,9 +111,7 @@ def test_a_reader_does_not_go_back_while_a_writer_is_starting(written: Path, tmp
 
 def test_a_reader_that_finds_only_newer_segments_than_the_mark_looks_again(written: Path, tmp_path: Path) -> None:
     folder, _ = copied(written, tmp_path)
-    mark = DurableMark(folder)
-    mark.move(Position(5))
-    mark.close()
+    DurableMark(folder, Position(5)).close()
     for file in sorted(folder.glob("*.segment"))[:-1]:
         file.unlink()
     starting = WriterLock(folder)

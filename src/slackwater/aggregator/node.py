@@ -88,7 +88,9 @@ class AggregatorNode(Node):
         super().__init__(settings, clock, partial(AggregatorEngine, mirrored_items, self.doubt))
         # A table that was dropped meanwhile may be made anew, as one of our own.
         mirrored_items.orphaned &= frozenset(self.engine.tables)
-        _keep_fed(settings.folder, mirrored_items.fed | mirrored_items.orphaned)
+        fed = mirrored_items.fed | mirrored_items.orphaned
+        if fed != former:
+            _keep_fed(settings.folder, fed)
         self._places = UpstreamPlaces(settings.folder)
         self._held = {(item.table, item.key) for upstream in plan.upstreams for item in upstream.items}
         for upstream in plan.upstreams:

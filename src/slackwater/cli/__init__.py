@@ -9,6 +9,7 @@ import typer
 from slackwater import __version__
 from slackwater.cli import aggregate, demo, doctor, learn, load, log, output, replay, serve, sql, token, up
 from slackwater.core.errors import SlackwaterError
+from slackwater.deployment.lifeline import hold_lifeline
 
 app = typer.Typer(
     name="slackwater",
@@ -55,6 +56,7 @@ def _root(
 
 def main() -> None:
     """Run a command; an error of Slackwater ends it with exit code 2 and a sentence, not a traceback."""
+    hold_lifeline()
     try:
         app()
     except SlackwaterError as error:

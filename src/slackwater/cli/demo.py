@@ -30,6 +30,7 @@ from slackwater.cli.demo_screen import DemoState, Screen
 from slackwater.cli.output import AsJson, console, need_node, need_spark, plain, print_json
 from slackwater.core.errors import SlackwaterError
 from slackwater.core.types import Position
+from slackwater.deployment.lifeline import Lifeline
 from slackwater.wallclock import WallClock
 
 if TYPE_CHECKING:
@@ -256,6 +257,7 @@ class _Following:
 @asynccontextmanager
 async def _deployment(path: Path) -> AsyncIterator[dict[str, str]]:
     """`slackwater up` as a process of its own; gives the addresses of the server and the aggregators."""
+    lifeline = Lifeline()
     up = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "slackwater", "up", str(path / _DEPLOYMENT), "--json"),
         stdin=asyncio.subprocess.DEVNULL,
@@ -263,7 +265,10 @@ async def _deployment(path: Path) -> AsyncIterator[dict[str, str]]:
         stderr=asyncio.subprocess.PIPE,
         # Ctrl-C is for us: it is stopped when we are done with it.
         start_new_session=True,
+        pass_fds=(lifeline.descriptor,),
+        env=lifeline.environment,
     )
+    lifeline.handed_over()
     said: list[str] = []
     assert up.stderr is not None
     assert up.stdout is not None
@@ -286,6 +291,7 @@ async def _deployment(path: Path) -> AsyncIterator[dict[str, str]]:
         up.terminate()
         await up.wait()
         await asyncio.gather(complaints, events)
+        lifeline.close()
 
 
 async def _collected(stream: asyncio.StreamReader, lines: list[str]) -> None:

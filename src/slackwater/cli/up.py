@@ -53,7 +53,7 @@ def up(
         errors.print(f"[dim]{name} |[/] {plain(line)}", soft_wrap=True)
 
     roles = _roles(file, base, deployment)
-    asyncio.run(Supervisor(roles, report, passed, base / STATE_FILE).run())
+    asyncio.run(Supervisor(roles, report, passed, base / STATE_FILE, deployment.hang).run())
 
 
 def _in_words(event: dict[str, Any]) -> str:
@@ -65,6 +65,8 @@ def _in_words(event: dict[str, Any]) -> str:
             return f"{name}: listens on {event['url']}"
         case "died":
             return f"{name}: died with code {event['code']}, again in {event['again_in_seconds']:g} s"
+        case "hung":
+            return f"{name}: process {event['pid']} answers no more and is killed"
         case "ended":
             return f"{name}: ended with code {event['code']}"
         case _:

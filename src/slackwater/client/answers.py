@@ -125,9 +125,7 @@ class StandingBody(msgspec.Struct, frozen=True):
     next: int | None = None
 
 
-class ReadyBody(msgspec.Struct, frozen=True):
-    """That a server can answer."""
+class HealthBody(msgspec.Struct, frozen=True):
+    """That a server answers."""
 
-    node: str
-    generation: int
-    position: int
+    status: str

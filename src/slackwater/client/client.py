@@ -15,7 +15,7 @@ from slackwater.client.answers import (
     Answer,
     AnswerBody,
     Explanation,
-    ReadyBody,
+    HealthBody,
     Receipt,
     ReceiptBody,
     Standing,
@@ -85,7 +85,8 @@ class Client:
             self._service = self._with_cache(self._cache)
         if self._transport is None:
             try:
-                decoded(await self._rest.request("GET", "/v1/ready", patience=self._wait), ReadyBody)
+                # Not whether it is ready: a server that only reads, as on a full disk, can be asked.
+                decoded(await self._rest.request("GET", "/v1/health", patience=self._wait), HealthBody)
             except BaseException:
                 await self.close()
                 raise

@@ -13,7 +13,7 @@ import httpx
 import msgspec
 
 from slackwater.client.address import Address
-from slackwater.client.failures import Misunderstood, of_answer
+from slackwater.client.failures import Misunderstood, Refused, of_answer
 from slackwater.core.backoff import Backoff
 from slackwater.core.errors import SlackwaterError
 from slackwater.dissemination.transports.base import Unreachable
@@ -72,8 +72,12 @@ class Rest:
             try:
                 return await self._once(address, method, path, content, headers, params)
             except (_Busy, httpx.TransportError) as failure:
-                unsent = isinstance(failure, _Busy | httpx.ConnectError | httpx.ConnectTimeout)
+                unsent = isinstance(failure, httpx.ConnectError | httpx.ConnectTimeout)
+                if isinstance(failure, _Busy):
+                    unsent = not failure.unknown
                 if not unsent and not safe:
+                    if isinstance(failure, _Busy):
+                        raise failure.error from None
                     raise Unreachable(
                         f"the connection to {address} broke before the answer came ({_describe(failure)}): "
                         "look whether it was done before doing it again"
@@ -122,11 +126,12 @@ class Rest:
 
 
 class _Busy(Exception):
-    """A server asks to come again."""
+    """A server asks to come again. `unknown`: it does not know whether it did what was asked."""
 
     def __init__(self, error: SlackwaterError) -> None:
         super().__init__(str(error))
         self.error = error
+        self.unknown = isinstance(error, Refused) and error.code == "outcome_unknown"
 
 
 def decoded(body: bytes, kind: type[T]) -> T:

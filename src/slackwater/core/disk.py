@@ -4,12 +4,14 @@ Everything that can fail because a disk is full or broken goes through these fun
 them fail. All of them raise `OSError`; what that means is decided by the caller.
 """
 
+import errno
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _MOST_PIECES = 512
 """Pieces handed to the system in one call; the least that POSIX systems in use accept is 1024."""
 
@@ -40,6 +42,25 @@ _flush = getattr(os, "fdatasync", os.fsync)
 def truncate(descriptor: int, size: int) -> None:
     """Cut the file to this many bytes."""
     os.ftruncate(descriptor, size)
+
+
+def forget_cached(descriptor: int) -> None:
+    """Have the file read from the disk again, where the system can: pages that wait to be written stay."""
+    if hasattr(os, "posix_fadvise"):
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def reserve(descriptor: int, length: int) -> None:
+    """Take room for so many bytes from the beginning of the file on."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(descriptor, 0, length)
+    else:
+        write(descriptor, [bytes(length)], 0)
+
+
+def is_full(error: OSError) -> bool:
+    """True where the error is a lack of space: a full disk, a quota, a limit on the size of files."""
+    return error.errno in _FULL
 
 
 def sync_folder(folder: Path) -> None:

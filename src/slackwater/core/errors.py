@@ -12,6 +12,9 @@ A message says what was expected, what came and what to do about it.
     ├── LogError                 the log
     │   ├── LogCorrupt           stored bytes are not what was written
     │   ├── LogLocked            another process writes this log
+    │   ├── LogFull              no space for an append; nothing of it was kept
+    │   ├── OutcomeUnknown       an append that failed half way; only reading the log again shows what was kept
+    │   │   └── WriterBroken     the same, and the writer takes no more; only opening the log again settles it
     │   ├── PositionGone         asked for what retention has dropped, or what is not written yet
     │   ├── LogAway              the servers of a log elsewhere do not answer
     │   └── HistoryReplaced      the log goes on from a copy that lacks what was read of it
@@ -77,6 +80,18 @@ class LogCorrupt(LogError):
 
 class LogLocked(LogError):
     """Another process holds this log for writing."""
+
+
+class LogFull(LogError):
+    """No space for an append: nothing of it was kept, and the next one may succeed."""
+
+
+class OutcomeUnknown(LogError):
+    """An append that failed half way: only reading the log again shows what was kept."""
+
+
+class WriterBroken(OutcomeUnknown):
+    """A writer that takes no more appends: only opening the log again shows what it holds."""
 
 
 class PositionGone(LogError):

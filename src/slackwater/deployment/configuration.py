@@ -1,6 +1,7 @@
 """Deployment configuration: a TOML file; every error names the place.
 
 folder = "data"                  # relative to the file
+hang = 30                        # a process that listens and does not answer for so many seconds is killed; 0: never
 
 [server]                         # writes the log
 port = 8400
@@ -33,6 +34,7 @@ from msgspec import Meta
 from slackwater.core.errors import SlackwaterError
 from slackwater.core.hosts import HostKind
 from slackwater.core.settings import read_settings
+from slackwater.deployment.supervision import HANG_SECONDS
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
 Above = Annotated[float, Meta(gt=0)]
@@ -106,6 +108,8 @@ class Deployment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """Everything that `slackwater up` runs."""
 
     folder: str = "."
+    hang: Annotated[float, Meta(ge=0, le=86_400)] = HANG_SECONDS
+    """Seconds without an answer after which a process that listens is killed and started again; 0: never."""
     server: ServerPart = ServerPart()
     followers: dict[str, ServerPart] = {}
     pipeline: PipelinePart | None = None

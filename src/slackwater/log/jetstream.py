@@ -42,7 +42,7 @@ from typing import Self
 import msgspec
 
 from slackwater.core.bus import bus_address
-from slackwater.core.errors import LogCorrupt, LogError, LogLocked, PositionGone
+from slackwater.core.errors import LogAway, LogCorrupt, LogError, LogLocked, OutcomeUnknown, PositionGone
 from slackwater.core.lineage import Lineage, PlainLineage
 from slackwater.core.types import Position
 from slackwater.log.base import Entry, check_range, cut
@@ -200,7 +200,9 @@ class JetStreamLog:
                     if self._view.end == begun:
                         raise
                     kept = f"of this append, positions {begun} to {self._view.end} were kept"
-                    raise type(error)(f"{error}; {kept}") from error
+                    # Part of it stands there, whatever became of the rest.
+                    kind = type(error) if isinstance(error, LogAway | LogCorrupt | LogLocked) else OutcomeUnknown
+                    raise kind(f"{error}; {kept}") from error
             self._catalog = catalog
             self._stream.mark(self._view.end)
             return self._view.end
@@ -219,6 +221,11 @@ class JetStreamLog:
             return self._catalog if not self._read_only else self._catalog_of(view)
         check_range(upto, upto, Position(view.base.start), view.end)
         return self._fold((Position(view.base.start), view.base.sequence, view.base.catalog), upto, view.last)[2]
+
+    def check_servers(self) -> None:
+        """Raise `LogAway` where the servers do not answer."""
+        self._check_open()
+        self._stream.last_sequence()
 
     def drop_before(self, position: Position) -> Position:
         """Forget the blocks that lie wholly before the position; return the new start."""

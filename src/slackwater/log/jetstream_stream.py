@@ -18,7 +18,7 @@ import msgspec
 
 from slackwater.core.backoff import Backoff
 from slackwater.core.bus import BusAddress, need_bus
-from slackwater.core.errors import LogAway, LogCorrupt, LogError, LogLocked
+from slackwater.core.errors import LogAway, LogCorrupt, LogError, LogLocked, OutcomeUnknown
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -39,8 +39,8 @@ class StreamUnreachable(Exception):
     """The servers cannot be reached, or do not answer in time."""
 
 
-class OutcomeUnknown(LogAway):
-    """An append without an answer: its outcome is unknown."""
+class AppendUnanswered(LogAway, OutcomeUnknown):
+    """An append without an answer: the next one looks first at what was kept of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,7 +408,7 @@ class Stream:
                         f"acknowledged: the servers lost what they had promised; put back a copy"
                     ) from None
             if self._loop.time() >= give_up:
-                raise OutcomeUnknown(
+                raise AppendUnanswered(
                     f"the log at {self.address} did not acknowledge for {self._patience:g} s ({why}): "
                     f"it may have been kept; look at the end of the log before appending again"
                 )

@@ -12,9 +12,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from slackwater.core import disk
 from slackwater.core.errors import LogError, LogLocked
 
 LOCK_FILE = "lock"
+_SIGNATURE = 16
 _PATIENCE = 5.0
 """Seconds for which a writer waits while readers, who hold the lock for microseconds, keep asking."""
 
@@ -30,11 +32,18 @@ class WriterLock:
             raise LogError(f"the log at {folder} cannot be opened for writing: {error.strerror}") from error
         try:
             self._acquire(folder)
-            os.ftruncate(self._descriptor, 0)
-            os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+            self._sign()
         except BaseException:
             os.close(self._descriptor)
             raise
+
+    def _sign(self) -> None:
+        """Say whose it is, in place and where there is room: the lock itself is the system's."""
+        try:
+            os.pwrite(self._descriptor, f"{os.getpid()}\n".ljust(_SIGNATURE).encode(), 0)
+        except OSError as error:
+            if not disk.is_full(error):
+                raise
 
     def _acquire(self, folder: Path) -> None:
         give_up = time.monotonic() + _PATIENCE
@@ -76,7 +85,7 @@ def _try(descriptor: int, how: int) -> bool:
 
 
 def _holder(descriptor: int) -> str:
-    text = os.pread(descriptor, 32, 0).strip()
+    text = os.pread(descriptor, 32, 0).partition(b"\n")[0]
     if not text.isdigit():
         return "another process"
     return "this process already" if int(text) == os.getpid() else f"process {int(text)}"

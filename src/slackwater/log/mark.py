@@ -22,14 +22,31 @@ _MARK = struct.Struct("<QI")
 
 
 class DurableMark:
-    """The writer's side: moves the mark."""
+    """The writer's side: moves the mark.
 
-    def __init__(self, folder: Path) -> None:
+    Where the disk is full, setting the mark for the first time waits for `begin`.
+    """
+
+    def __init__(self, folder: Path, end: Position) -> None:
+        self._end, self._behind = end, False
         self._descriptor = os.open(folder / MARK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            self.move(end)
+        except OSError as error:
+            if not disk.is_full(error):
+                os.close(self._descriptor)
+                raise
+
+    def begin(self) -> None:
+        """Set the mark again if that failed: afterwards moving it needs no more space."""
+        if self._behind:
+            self.move(self._end)
 
     def move(self, end: Position) -> None:
         """Advance the mark: everything before this position is durable."""
+        self._behind = True
         disk.write(self._descriptor, [_MARK.pack(end, zlib.crc32(end.to_bytes(8, "little")))], 0)
+        self._end, self._behind = end, False
 
     def close(self) -> None:
         """Leave the mark where it is."""

@@ -8,9 +8,14 @@ The records of one `append` never straddle two segments. That is why a failed wr
 
 Opening begins an incarnation of the log (`core.lineage`): a segment whose header lists it. Where the disk is full that
 waits for the first append that has room; until then nothing is written under the incarnation, so nothing depends on it.
+The same holds for the durable mark of a folder that has none.
+
+An append fails in one of two ways. If its bytes are taken back whole, nothing of it was kept and the writer goes on.
+If a flush fails, what the disk holds is unknown, and flushing again proves nothing: the system forgets pages that it
+could not write. Then the writer takes no more. The failed bytes are cut off, as far as that succeeds, so that nothing
+reads them from memory as if they were on the disk; recovery on opening decides.
 """
 
-import errno
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -19,7 +24,7 @@ from pathlib import Path
 from threading import Condition
 
 from slackwater.core import disk
-from slackwater.core.errors import LogCorrupt, LogError, PositionGone, SlackwaterError
+from slackwater.core.errors import LogCorrupt, LogError, LogFull, PositionGone, SlackwaterError, WriterBroken
 from slackwater.core.lineage import Lineage
 from slackwater.core.types import Instant, Position
 from slackwater.log.catalog import Catalog
@@ -37,7 +42,7 @@ MOST_APPEND = 1024 * 1024 * 1024
 """Bytes of the largest append: it is held in memory and written in one go."""
 
 
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_UNKNOWN = "part of it may have been kept; close the log, open it again and look at its end"
 
 
 def system_time() -> Instant:
@@ -126,14 +131,15 @@ class Writer:
         last = segments[-1]
         self._descriptor = os.open(last.path, os.O_RDWR | os.O_CLOEXEC)
         try:
+            # What a flush failed to write may still stand in memory and not on the disk.
+            disk.forget_cached(self._descriptor)
             torn = settle(last, self._descriptor, last.path.stat().st_size, promised)
             if torn:
                 disk.truncate(self._descriptor, last.size)
                 self.recovered_bytes = torn
             # Complete records that a killed writer left are kept; from here on they are durable.
             disk.sync(self._descriptor)
-            self._mark = DurableMark(self._folder)
-            self._mark.move(last.end)
+            self._mark = DurableMark(self._folder, last.end)
             self._view = View(segments, last.end, last.catalog)
             self.lineage = self._view.lineage
             if not made:
@@ -148,7 +154,7 @@ class Writer:
         try:
             self._roll()
         except OSError as error:
-            if error.errno not in _FULL or self._broken is not None:
+            if not disk.is_full(error) or self._broken is not None:
                 raise
 
     def look(self) -> View:
@@ -242,14 +248,16 @@ class Writer:
 
     def _check_usable(self) -> None:
         if self._broken is not None:
-            raise LogError(
-                f"the log at {self._folder} takes no more records: {self._broken}; close it and open it again"
+            raise WriterBroken(
+                f"the log at {self._folder} takes no more records: {self._broken}; nothing of this append was kept: "
+                f"close the log and open it again"
             )
 
     def _commit(self, appends: list[_Append]) -> None:
         """Write and flush appends in order; each has an end or an error afterwards."""
         try:
             self._check_usable()
+            self._mark.begin()
             if self._view.lineage != self.lineage:
                 self._roll()
             group = self._new_group()
@@ -262,12 +270,12 @@ class Writer:
                 self._stage(append, group)
             self._flush(group)
         except OSError as error:
-            self._fail(appends, LogError(f"the log at {self._folder} could not be written: {error}; {self._fate()}"))
+            self._fail(appends, self._failure(error))
         except LogError as error:
             self._fail(appends, error)
         except BaseException as error:
             self._broken = f"writing was interrupted by {type(error).__name__}"
-            self._fail(appends, LogError(f"{self._broken}; {self._fate()}"))
+            self._fail(appends, WriterBroken(f"{self._broken}; {_UNKNOWN}"))
             raise
 
     def _new_group(self) -> _Group:
@@ -301,10 +309,16 @@ class Writer:
                 raise
             try:
                 disk.sync(self._descriptor)
-                self._mark.move(group.end)
             except OSError as error:
                 # After a failed flush the content of the disk is unknown; only recovery on opening can find out.
                 self._broken = f"flushing to the disk failed ({error})"
+                self._take_back(last.size)
+                raise
+            try:
+                self._mark.move(group.end)
+            except OSError as error:
+                if not disk.is_full(error):
+                    self._broken = f"moving the durable mark failed ({error})"
                 self._take_back(last.size)
                 raise
             for place in group.places:
@@ -342,10 +356,13 @@ class Writer:
             view.last.seal(header)
         self._view = View((*before, segment), view.end, view.catalog)
 
-    def _fate(self) -> str:
-        if self._broken is None:
-            return "nothing of it was kept; free some space, then append again"
-        return "part of it may have been kept; close the log, open it again and look at its end"
+    def _failure(self, error: OSError) -> LogError:
+        what = f"the log at {self._folder} could not be written: {error}"
+        if self._broken is not None:
+            return WriterBroken(f"{what}; {_UNKNOWN}")
+        if disk.is_full(error):
+            return LogFull(f"{what}; nothing of it was kept; free some space, then append again")
+        return LogError(f"{what}; nothing of it was kept; see what the disk has, then append again")
 
     @staticmethod
     def _fail(appends: list[_Append], error: LogError) -> None:

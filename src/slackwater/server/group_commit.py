@@ -4,12 +4,18 @@ While one group is on its way to the disk the next one gathers; so under load th
 and without load a request waits for no other. A request submits a *change*: a function that reads the tables as
 they will be then and appends through the intake or the log. Its result is handed over after the flush.
 
+A failed append ends in one of three ways. Nothing of it was kept, as on a full disk: the group is refused and the
+queue goes on. Its outcome is unknown, as where the servers of a log do not answer: the group is told so, and the tables
+and the intake are read anew before the next one. The writer cannot go on, as after a failed flush: the group is told
+that its outcome is unknown, what waits is refused, and `run` raises; opening the log again finds out.
+
 The writer of the log also keeps its clock (`hosting.log_clock`): a tick that is due stands before the records of the
 group that is written next, and is written by itself when nothing else comes.
 """
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -18,7 +24,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from slackwater.core.clock import Clock
-from slackwater.core.errors import LogError, SlackwaterError
+from slackwater.core.errors import LogError, LogLocked, OutcomeUnknown, SlackwaterError, WriterBroken
 from slackwater.core.types import Instant, Position
 from slackwater.hosting.log_clock import LogClock
 from slackwater.intake import Intake
@@ -38,6 +44,9 @@ remembers may not be durable yet; it would do so after `intake.SAVE_EVERY`, whic
 LOOK_SECONDS = 1.0
 """How soon, at most, the wall clock is read again while a tick is to come: it may be set; and how soon a tick is tried
 again that could not be written."""
+
+_FATAL = (WriterBroken, LogLocked)
+"""Errors of a log whose writer cannot go on."""
 
 
 class Busy(SlackwaterError):
@@ -87,9 +96,17 @@ class WriteQueue:
         self._most = pending_rows
         self._durable = durable
         self._target = self._open()
+        self._outdated = False
+        """True while the tables and the intake know of records that were not kept."""
+        self.trouble: str | None = None
+        """Reason why the latest append failed; None after one that succeeded."""
+        self.failed_at = 0.0
+        """When that was, by the monotonic clock."""
+        self.failure: Exception | None = None
+        """Error after which the writer cannot go on."""
         # What is on the disk may be far behind; the intake would make up for it by itself, in the middle of a group.
-        self._target.intake.save()
         self._saved = log.end
+        self._save()
         self._queue: list[_Waiting] = []
         self._rows = 0
         self._awake = asyncio.Event()
@@ -109,6 +126,8 @@ class WriteQueue:
 
     async def submit(self, change: Change[Result], rows: int = 1) -> Result:
         """Queue a change; returns its result when it is durable, or raises what it raised."""
+        if self.failure is not None:
+            raise self._refusal()
         if self._closing:
             raise Busy("the server is shutting down; come again in a moment")
         if self._queue and self._rows + rows > self._most:
@@ -128,7 +147,7 @@ class WriteQueue:
             self._awake.set()
 
     async def run(self) -> None:
-        """Write until closed."""
+        """Write until closed; raises if the writer cannot go on."""
         while not (self._closing and not self._queue):
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._seconds_to_tick()):
@@ -145,9 +164,15 @@ class WriteQueue:
         self.groups += 1
         self.changes += len(group)
         self._durable()
+        if self.failure is not None:
+            for waiting in self._queue:
+                waiting.error = self._refusal()
+            group, self._queue = [*group, *self._queue], []
         for waiting in group:
             self._rows -= waiting.rows
             _settle(waiting)
+        if self.failure is not None:
+            raise self.failure
 
     def _due(self) -> Instant | None:
         return self._log_clock.due(self._clock.now(), self._periods) if self._periods else None
@@ -168,7 +193,8 @@ class WriteQueue:
     def finish(self) -> None:
         """Let go of the thread, after `run` has returned."""
         self._thread.shutdown()
-        self._target.intake.save()
+        if self.failure is None and not self._outdated:
+            self._save()
 
     def _next_group(self) -> list[_Waiting]:
         rows = count = 0
@@ -182,6 +208,11 @@ class WriteQueue:
 
     def _write(self, group: list[_Waiting], tick: Instant | None) -> None:
         """On the thread: run the changes in order, then one append for all, the tick first."""
+        if self._outdated and not self._reopen():
+            refusal = LogError(f"{self.trouble}; nothing of this was kept: send it again in a moment")
+            for waiting in group:
+                waiting.error = refusal
+            return
         if tick is not None:
             self._target.log.append([TimePassed(tick)])
         for waiting in group:
@@ -198,10 +229,16 @@ class WriteQueue:
                 self._log_clock = self._log_clock.after(tick)
             self._clock_end = end
             self._tick_failed = False
-            if end - self._saved >= SAVE_EVERY:
-                self.save()
+            self.trouble = None
         except (LogError, OSError) as error:
             self._fail(group, error)
+            return
+        except Exception as error:
+            _report.exception("an append failed")
+            self._fail(group, WriterBroken(f"an append failed: {error!r}"))
+            return
+        if end - self._saved >= SAVE_EVERY:
+            self._save()
 
     def save(self) -> Position:
         """Write the intake's memory down; on the thread, or when it is idle."""
@@ -209,21 +246,48 @@ class WriteQueue:
         self._saved = self._target.log.end
         return self._saved
 
+    def _save(self) -> None:
+        """Save the intake's memory where there is room: without it, opening takes longer and nothing else."""
+        try:
+            self.save()
+        except (LogError, OSError) as error:
+            _report.warning("%s", error)
+            self._saved = self._target.log.end
+
     def _fail(self, group: list[_Waiting], error: Exception) -> None:
         """The append failed: no change of the group is done, and the intake's memory of them is dropped."""
-        _report.error("the log could not be written: %s", error)
+        self._note(f"the log could not be written: {error}")
         self._tick_failed = True
         for waiting in group:
-            waiting.error = waiting.error or error
-        try:
-            self._target = self._open()
-        except SlackwaterError as reopening:
-            _report.error("the log cannot be read back: %s", reopening)
-            self._target.log.forget()
+            waiting.error = waiting.error or _told(error)
+        if isinstance(error, _FATAL):
+            self.failure = error
+            return
+        self._outdated = True
+        if not self._reopen():
+            return
         try:
             self._read_ticks()
         except (SlackwaterError, OSError) as reading:
             _report.error("the ticks of the log cannot be read back: %s", reading)
+
+    def _reopen(self) -> bool:
+        """Read the tables and the intake's memory anew; False if that failed."""
+        try:
+            self._target = self._open()
+        except (SlackwaterError, OSError) as error:
+            self._note(f"the log cannot be read back: {error}")
+            return False
+        self._outdated = False
+        return True
+
+    def _note(self, trouble: str) -> None:
+        if trouble != self.trouble:
+            _report.error("%s", trouble)
+        self.trouble, self.failed_at = trouble, time.monotonic()
+
+    def _refusal(self) -> LogError:
+        return LogError(f"the server stops, as {self.trouble}; nothing of this was kept: send it again in a moment")
 
     def _read_ticks(self) -> None:
         """Bring the clock to the last tick in the log: what an append kept that failed is not appended again."""
@@ -234,6 +298,16 @@ class WriteQueue:
             if isinstance(entry.record, TimePassed):
                 self._log_clock = self._log_clock.after(entry.record.time)
         self._clock_end = end
+
+
+def _told(error: Exception) -> SlackwaterError:
+    """The error as the sender of a change is told it."""
+    if isinstance(error, OutcomeUnknown):
+        return OutcomeUnknown(
+            f"whether this was kept is unknown: {error}. Send it again with the same numbers: what was kept counts as "
+            f"a repeat"
+        )
+    return error if isinstance(error, SlackwaterError) else LogError(f"the log could not be written: {error}")
 
 
 def _settle(waiting: _Waiting) -> None:

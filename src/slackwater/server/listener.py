@@ -16,8 +16,9 @@ import msgspec
 import uvicorn
 
 from slackwater.core.durable_file import replace_file
-from slackwater.core.errors import HistoryReplaced, LogError, SlackwaterError
+from slackwater.core.errors import HistoryReplaced, LogError, SlackwaterError, StoreError
 from slackwater.deployment.endpoint_file import STATE_FILE, Listening
+from slackwater.deployment.lifeline import answering
 from slackwater.dissemination.transports.asgi import HeldProtocol
 from slackwater.dissemination.transports.open_channels import MEMORY
 from slackwater.log import open_log
@@ -30,6 +31,7 @@ from slackwater.server.store import STORE_FILE, Store
 
 _report = logging.getLogger("slackwater.server")
 _BACKLOG = 4_096
+_WRITE_AGAIN_SECONDS = 1.0
 _GRACEFUL_SECONDS = 5
 _PATIENCE = 30.0
 
@@ -146,10 +148,16 @@ async def _run(
     async def announced() -> None:
         while not server.started:
             await asyncio.sleep(0.005)
-        write_state(state, listening)
+        why = unwritten = _unwritten(state, listening)
         announce(listening)
+        if why is not None:
+            _report.warning("processes on this machine cannot find the server yet: %s", why)
+        while unwritten is not None:
+            await asyncio.sleep(_WRITE_AGAIN_SECONDS)
+            unwritten = _unwritten(state, listening)
 
     async with AsyncExitStack() as stack:
+        stack.enter_context(answering(asyncio.get_running_loop()))
         if bus is not None:
             try:
                 await stack.enter_async_context(on_bus(node, live, bus))
@@ -209,6 +217,15 @@ def _listener(host: str, port: int) -> socket.socket:
     except OSError as error:
         raise SlackwaterError(f"cannot listen on {host}, port {port}: {error.strerror or error}") from error
     return made
+
+
+def _unwritten(state: Path, listening: Listening) -> str | None:
+    """Write the endpoint file; why it could not be written, as on a full disk."""
+    try:
+        write_state(state, listening)
+    except StoreError as error:
+        return str(error)
+    return None
 
 
 def write_state(path: Path, listening: Listening) -> None:

@@ -24,7 +24,7 @@ from typing import TypeVar
 from msgspec import UnsetType
 
 from slackwater.core.clock import Clock
-from slackwater.core.errors import HistoryReplaced, LogAway, LogError, SlackwaterError
+from slackwater.core.errors import HistoryReplaced, LogAway, LogError, SlackwaterError, StoreError
 from slackwater.core.hosts import HostKind, Placement
 from slackwater.core.lineage import Lineage
 from slackwater.core.query import StandingQuery
@@ -43,11 +43,13 @@ from slackwater.server.channel_host import ChannelHost, split_address
 from slackwater.server.group_commit import Change, Result, Target, WriteQueue
 from slackwater.server.lanes.base import Lane
 from slackwater.server.lanes.registry import LANES
+from slackwater.server.node_record import NodeRecord
 from slackwater.server.planners.base import NodePlanner
 from slackwater.server.planners.labels import LabellingRules
 from slackwater.server.planners.network.configuration import NetworkSettings
 from slackwater.server.planners.registry import PLANNERS
 from slackwater.server.rates import Rates
+from slackwater.server.readiness import Readiness
 from slackwater.server.rights import NodeRights
 from slackwater.server.session_host import Sessions
 from slackwater.server.store import STORE_FILE, Store
@@ -157,8 +159,8 @@ class Node:
                 self.engine.settle()
                 for query in {kind_of(one): one for one in self.engine.host.queries.values()}.values():
                     self.engine.host.warm_up(query)
-                self.generation = self.store.next_generation(former)
-                self.store.keep_registrations(self.engine.registrations.values(), self.engine.position)
+                self.record = NodeRecord(self.store, self.clock)
+                self.generation = self.record.begin(former, *self._registrations())
             except BaseException:
                 self.store.close()
                 raise
@@ -186,6 +188,8 @@ class Node:
         self._settled = self._counted = 0
         self._away_since: float | None = None
         self._doubt: str | None = None
+        self._end = self.engine.position
+        self.readiness = Readiness(self)
 
     # ---- opening
 
@@ -257,8 +261,19 @@ class Node:
 
     @property
     def ready(self) -> bool:
-        """Whether requests can be answered."""
+        """Whether requests can be answered; `readiness` says whether all of them can."""
         return bool(self._tasks) and self.failure is None
+
+    def write_trouble(self, seconds: float) -> str | None:
+        """Why the latest append failed, for so long after it where nothing else was appended since."""
+        writing = self._writing
+        if writing is None or writing.trouble is None or time.monotonic() - writing.failed_at > seconds:
+            return None
+        return writing.trouble
+
+    def log_end(self) -> Position:
+        """End of the log, as it was seen last where asking takes time."""
+        return self._end if self._afar and not self.writable else self.log.end
 
     @property
     def appends(self) -> int:
@@ -309,7 +324,9 @@ class Node:
 
     def start(self, failed: Callable[[], None]) -> None:
         """Begin to work, on the running event loop; `failed` is called if the node cannot go on."""
+        self.readiness.look_at_disk()
         work = [self._follow_from_afar() if self._afar else self._follow(), self._keep_up()]
+        work += self.readiness.work()
         parts: list[Lane | NodePlanner] = [*self.lanes.values(), *self.planners]
         for part in parts:
             part.start()
@@ -329,7 +346,9 @@ class Node:
                 if isinstance(self.failure, HistoryReplaced):
                     _report.warning("the node begins anew: %s", self.failure)
                 else:
-                    _report.error("the node cannot go on: %s", self.failure, exc_info=self.failure)
+                    known = isinstance(self.failure, SlackwaterError)
+                    exc_info = None if known else self.failure
+                    _report.error("the node cannot go on: %s", self.failure, exc_info=exc_info)
                 failed()
 
         for coroutine in work:
@@ -355,7 +374,7 @@ class Node:
             except LogAway as error:
                 _report.warning("the last of the log is not in the snapshot: %s", error)
             self.take_snapshot()
-            self.store.keep_registrations(self.engine.registrations.values(), self.engine.position)
+            self.record.end(*self._registrations())
         self.close()
 
     def farewell(self) -> None:
@@ -455,9 +474,9 @@ class Node:
         while True:
             self._more.clear()
             try:
-                entries, end, lineage = await asyncio.to_thread(self._fetch)
+                entries, self._end, lineage = await asyncio.to_thread(self._fetch)
                 if not self.writable:
-                    self._check_history(lineage, end)
+                    self._check_history(lineage, self._end)
                 if entries:
                     await self._warm_up(entries)
                     await self._apply(entries)
@@ -566,9 +585,15 @@ class Node:
                 position, state = self.engine.position, self.engine.snapshot(self.generation)
                 await asyncio.to_thread(self._write_snapshot, position, state)
             self._settle_memory()
-            if self.engine.changed:
-                await asyncio.to_thread(self._write_registrations, *self._registration_changes())
-            self._look_at_tokens()
+            if self.engine.changed or self.record.behind:
+                everything, _ = self._registrations() if self.record.behind else ((), None)
+                changes = self._registration_changes()
+                await asyncio.to_thread(self.record.change, *changes, everything)
+            try:
+                self.store.refresh()
+                self._look_at_tokens()
+            except StoreError as error:
+                _report.error("%s", error)
 
     def _look_at_tokens(self) -> None:
         for sessions in (lane.sessions for lane in self.lanes.values()):
@@ -605,18 +630,14 @@ class Node:
             return
         self.snapshot_position = position
 
+    def _registrations(self) -> tuple[tuple[Registration, ...], Position]:
+        return tuple(self.engine.registrations.values()), self.engine.position
+
     def _registration_changes(self) -> tuple[list[Registration], list[int], Position]:
         numbers, self.engine.changed = self.engine.changed, set()
         present = self.engine.registrations
         changed = [present[number] for number in numbers if number in present]
         return changed, [number for number in numbers if number not in present], self.engine.position
-
-    def _write_registrations(self, changed: list[Registration], gone: list[int], position: Position) -> None:
-        try:
-            with Store(self.store.path) as store:
-                store.change_registrations(changed, gone, position)
-        except SlackwaterError as error:
-            _report.error("%s", error)
 
 
 def _registered(entries: Iterable[Entry]) -> Iterator[StandingQuery]:

@@ -6,6 +6,9 @@ has 256 random bits, so one round of hashing is enough: there is nothing to gues
 
 The registrations stand in the log; here is a copy of those in force, with the position up to which it is true, for
 tools that need not read the log.
+
+On a full disk SQLite cannot open a file that is in WAL mode, even to read it. Then the store is a copy in memory,
+which refuses changes, until `refresh` finds room for the file: what was revoked stays revoked, and reads go on.
 """
 
 import hashlib
@@ -35,6 +38,10 @@ LONGEST_TOKEN_NAME = 128
 _PREFIX = "sw"
 _FORMAT = 3
 _BUSY_MILLISECONDS = 5_000
+
+_FULL = frozenset(
+    {"SQLITE_FULL", "SQLITE_IOERR_SHMOPEN", "SQLITE_IOERR_SHMSIZE", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_TRUNCATE"}
+)
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS token (
@@ -79,25 +86,53 @@ class Token:
         return scope in self.scopes or Scope.ADMIN in self.scopes
 
 
+class StoreFull(StoreError):
+    """No space for a change of the store: nothing of it was kept."""
+
+
 class Store:
     """The file; one connection, for one thread."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.read_only = False
+        """True while this is a copy in memory, because the disk is full."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._database = sqlite3.connect(path, isolation_level=None, timeout=_BUSY_MILLISECONDS / 1000)
             try:
-                self._database.execute("PRAGMA journal_mode = WAL")
-                # What was committed survives a power cut: a revoked token must not come back.
-                self._database.execute("PRAGMA synchronous = FULL")
-                self._database.executescript(_TABLES)
-                self._check_format()
-            except BaseException:
-                self._database.close()
-                raise
+                self._open()
+            except (sqlite3.Error, StoreError) as error:
+                if not _is_full(error) or not path.exists():
+                    raise
+                self._database = _copy_in_memory(path)
+                self.read_only = True
         except (sqlite3.Error, OSError) as error:
             raise StoreError(f"the store at {path} cannot be opened: {error}") from error
+
+    def _open(self) -> None:
+        self._database = _connected(self.path)
+        try:
+            self._database.execute("PRAGMA journal_mode = WAL")
+            # What was committed survives a power cut: a revoked token must not come back.
+            self._database.execute("PRAGMA synchronous = FULL")
+            self._database.executescript(_TABLES)
+            self._check_format()
+        except BaseException:
+            self._database.close()
+            raise
+
+    def refresh(self) -> bool:
+        """Go back from the copy in memory to the file if there is room; returns whether the file is in use."""
+        if self.read_only:
+            copy = self._database
+            try:
+                self._open()
+            except (sqlite3.Error, StoreError):
+                self._database = copy
+                return False
+            copy.close()
+            self.read_only = False
+        return True
 
     def _check_format(self) -> None:
         if self._fact("format") == _FORMAT:
@@ -189,10 +224,15 @@ class Store:
 
     # ---- generation
 
+    @property
+    def generation(self) -> int:
+        """The latest generation."""
+        return self._fact("generation") or 0
+
     def next_generation(self, at_least: int = 0) -> int:
         """Begin a new generation: higher than all before, and durable before it is used."""
         with self._writing():
-            generation = max(self._fact("generation") or 0, at_least) + 1
+            generation = max(self.generation, at_least) + 1
             self._database.execute("INSERT OR REPLACE INTO fact VALUES ('generation', ?)", (generation,))
         return generation
 
@@ -272,6 +312,8 @@ class Store:
             raise StoreError(f"the store at {self.path} cannot be read: {error}") from error
 
     def _writing(self) -> "_Transaction":
+        if self.read_only:
+            raise StoreFull(f"the store at {self.path} cannot be written: the disk is full; free some space")
         return _Transaction(self._database, self.path)
 
 
@@ -294,12 +336,34 @@ class _Transaction:
         try:
             self._database.execute("COMMIT" if error is None else "ROLLBACK")
         except sqlite3.Error as failed:
+            if self._database.in_transaction:
+                self._database.execute("ROLLBACK")
             raise self._failure(failed) from failed
         if isinstance(error, sqlite3.Error):
             raise self._failure(error) from error
 
     def _failure(self, error: sqlite3.Error) -> StoreError:
-        return StoreError(f"the store at {self._path} cannot be written: {error}")
+        kind = StoreFull if _is_full(error) else StoreError
+        return kind(f"the store at {self._path} cannot be written: {error}")
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(path, isolation_level=None, timeout=_BUSY_MILLISECONDS / 1000)
+
+
+def _copy_in_memory(path: Path) -> sqlite3.Connection:
+    """All that is in the file and in its journal. With an exclusive lock SQLite needs no shared memory and no room."""
+    copy = sqlite3.connect(":memory:", isolation_level=None)
+    with closing(_connected(path)) as file:
+        file.execute("PRAGMA locking_mode = EXCLUSIVE")
+        file.backup(copy)
+    return copy
+
+
+def _is_full(error: Exception) -> bool:
+    """True where SQLite found no room: for the file, its journal, or the shared memory beside it."""
+    cause = error if isinstance(error, sqlite3.Error) else error.__cause__
+    return getattr(cause, "sqlite_errorname", None) in _FULL
 
 
 def _token(row: tuple[Any, ...]) -> Token:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Self
 
-from slackwater.core.errors import LogError
+from slackwater.core.errors import OutcomeUnknown
 from slackwater.core.lineage import Lineage
 from slackwater.core.types import Position
 from slackwater.log import Catalog, Entry, Log, Quarantined, Record, Updates
@@ -63,7 +63,7 @@ class UncommittedLog:
             self._gathered = []
             if end != self._end:
                 expected, self._end = self._end, end
-                raise LogError(f"the log ends at {end} and not at {expected}: another program wrote to it")
+                raise OutcomeUnknown(f"the log ends at {end} and not at {expected}: another program wrote to it")
         return self._end
 
     def forget(self) -> None:

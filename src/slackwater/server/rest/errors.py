@@ -10,7 +10,9 @@ from slackwater.core.errors import (
     AlgebraError,
     AnswerTooLarge,
     LogError,
+    LogFull,
     NotSupported,
+    OutcomeUnknown,
     PositionGone,
     SchemaError,
     SlackwaterError,
@@ -53,6 +55,8 @@ _STATUS: tuple[tuple[type[SlackwaterError], HTTPStatus, str], ...] = (
     (TooSlow, HTTPStatus(422), "limit"),
     (Busy, HTTPStatus.TOO_MANY_REQUESTS, "busy"),
     (PositionGone, HTTPStatus.GONE, "gone"),
+    (LogFull, HTTPStatus.SERVICE_UNAVAILABLE, "full"),
+    (OutcomeUnknown, HTTPStatus.SERVICE_UNAVAILABLE, "outcome_unknown"),
     (LogError, HTTPStatus.SERVICE_UNAVAILABLE, "log"),
     (StoreError, HTTPStatus.SERVICE_UNAVAILABLE, "store"),
 )

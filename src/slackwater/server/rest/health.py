@@ -21,12 +21,11 @@ async def health(_: Call) -> Response:
 
 
 async def ready(call: Call) -> Response:
-    """Whether it can do its work."""
+    """Whether it can do all of its work; if not, the message says why."""
     node = call.node
-    if not node.ready:
-        raise RequestRefused(
-            HTTPStatus.SERVICE_UNAVAILABLE, "not_ready", "the node is not running", {"retry-after": "1"}
-        )
+    why = node.readiness.reason()
+    if why is not None:
+        raise RequestRefused(HTTPStatus.SERVICE_UNAVAILABLE, "not_ready", why, {"retry-after": "1"})
     return answered(Ready("ready", node.settings.name, node.generation, node.engine.position))
 
 
@@ -84,7 +83,15 @@ def _resident() -> int:
 
 OPERATIONS = (
     RestOperation("GET", "/v1/health", "health", "Whether the process answers.", health, None, {200: {JSON: Health}}),
-    RestOperation("GET", "/v1/ready", "ready", "Whether it can do its work.", ready, None, {200: {JSON: Ready}}),
+    RestOperation(
+        "GET",
+        "/v1/ready",
+        "ready",
+        "Whether it can do all of its work. If not, 503 with the reason: the writer, the disk, the log.",
+        ready,
+        None,
+        {200: {JSON: Ready}},
+    ),
     RestOperation("GET", "/v1/metrics", "metrics", "Counters and rates.", metrics, Scope.READ, {200: {JSON: Metrics}}),
     RestOperation(
         "GET",

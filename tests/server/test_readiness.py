@@ -1,0 +1,79 @@
+"""Readiness names the part that does not work."""
+
+import errno
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from slackwater.core import disk
+from slackwater.core.types import Position
+from slackwater.server import readiness
+from slackwater.server.readiness import Readiness
+
+
+class Time:
+    """A monotonic clock that is set by hand."""
+
+    now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def node(folder: Path, **parts: object) -> Any:
+    """As much of a node as readiness looks at."""
+    settings = SimpleNamespace(folder=folder, log=folder)
+    whole = {
+        "settings": settings,
+        "writable": True,
+        "ready": True,
+        "failure": None,
+        "engine": SimpleNamespace(position=Position(5)),
+        "log": None,
+        "log_end": lambda: Position(5),
+        "write_trouble": lambda seconds: None,
+    }
+    return cast(Any, SimpleNamespace(**(whole | parts)))
+
+
+def test_a_node_that_works_has_no_reason(tmp_path: Path) -> None:
+    found = Readiness(node(tmp_path))
+    found.look_at_disk()
+    assert found.reason() is None
+    assert list(tmp_path.iterdir()) == [], "the room that was taken is given back"
+
+
+@pytest.mark.parametrize(
+    ("error", "told"), [(errno.ENOSPC, "the disk is full"), (errno.EROFS, "cannot be written: Read-only")]
+)
+def test_a_disk_without_room_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int, told: str) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(error, os.strerror(error))
+
+    found = Readiness(node(tmp_path))
+    with monkeypatch.context() as patch:
+        patch.setattr(disk, "reserve", refuse)
+        found.look_at_disk()
+    reason = found.reason()
+    assert reason is not None
+    assert reason.startswith("read only: ")
+    assert told in reason
+    found.look_at_disk()
+    assert found.reason() is None
+
+
+def test_a_writer_that_fails_a_node_that_ended_and_one_that_is_stuck_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time = Time()
+    monkeypatch.setattr(readiness, "time", time)
+    assert Readiness(node(tmp_path, write_trouble=lambda seconds: "no")).reason() == "no"
+    assert "cannot go on: why" in str(Readiness(node(tmp_path, failure=OSError("why"))).reason())
+    assert Readiness(node(tmp_path, ready=False)).reason() == "the node is not running"
+    stuck = Readiness(node(tmp_path, log_end=lambda: Position(9)))
+    assert stuck.reason() is None
+    time.now += 60
+    assert "at position 5 for 60 s, while its log ends at 9" in str(stuck.reason())
