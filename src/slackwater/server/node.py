@@ -23,10 +23,11 @@ from typing import TypeVar
 from msgspec import UnsetType
 
 from slackwater.core.clock import Clock
-from slackwater.core.errors import LogAway, LogError, SlackwaterError
+from slackwater.core.errors import LogAway, LogError, SlackwaterError, StoreError
 from slackwater.core.hosts import HostKind, Placement
 from slackwater.core.query import StandingQuery
 from slackwater.core.rights import EVERY_ROW, Grant
+from slackwater.core.system_errors import system_error
 from slackwater.core.types import Position
 from slackwater.deployment.endpoint_file import read_state
 from slackwater.dissemination.transports import TransportLimits
@@ -69,6 +70,8 @@ AWAY_SECONDS = 0.5
 ROWS_AHEAD = 50_000
 """Rows that are fetched at a time from a log elsewhere."""
 UPKEEP_SECONDS = 1.0
+SNAPSHOT_AGAIN = 30.0
+"""Pause after a snapshot that could not be written: taking one stops the sockets for a moment."""
 SETTLED_QUERIES = 1_000
 """So many more queries make the collector of garbage look at a lot that stays: then it is told so."""
 
@@ -183,6 +186,8 @@ class Node:
         self._settled = self._counted = 0
         self._away_since: float | None = None
         self._doubt: str | None = None
+        self._snapshot_due = 0.0
+        """Not before then, by the monotonic clock, is a snapshot tried again."""
 
     # ---- opening
 
@@ -329,10 +334,15 @@ class Node:
         if self.failure is None:
             try:
                 self._catch_up()
-            except LogAway as error:
+            except (SlackwaterError, OSError) as error:
+                if not isinstance(error, LogAway) and system_error(error) is None:
+                    raise
                 _report.warning("the last of the log is not in the snapshot: %s", error)
             self.take_snapshot()
-            self.store.keep_registrations(self.engine.registrations.values(), self.engine.position)
+            try:
+                self.store.keep_registrations(self.engine.registrations.values(), self.engine.position)
+            except StoreError as error:
+                _report.error("%s", error)
         self.close()
 
     def farewell(self) -> None:
@@ -352,7 +362,10 @@ class Node:
         """Make a change durable."""
         if self._writing is None:
             raise LogError("this node follows a log that another process writes: it takes no changes; ask the other")
-        return await self._writing.submit(change, rows)
+        try:
+            return await self._writing.submit(change, rows)
+        except OSError as error:
+            raise LogError(f"the log could not be written: {error}") from error
 
     # ---- progress
 
@@ -374,19 +387,42 @@ class Node:
     # ---- following
 
     async def _follow(self) -> None:
+        """Apply what comes into the log. A log that cannot be read for a while is tried again, not given up."""
         while True:
             self._more.clear()
-            end = self.log.end
-            if end > self.engine.position:
-                if not self.writable and any(one.cold for one in self.engine.host.operators):
-                    await self._warm_up(self.log.read(self.engine.position, end))
-                for events in self.engine.events(self.log.read(self.engine.position, end)):
+            try:
+                entries = await self._news()
+            except (SlackwaterError, OSError) as error:
+                if system_error(error) is None:
+                    raise
+                await self._log_unreadable(error)
+                continue
+            if entries is not None:
+                for events in self.engine.events(entries):
                     self._told(events)
                     await asyncio.sleep(0)
-            elif self.writable:
+                if entries.failure is not None:
+                    await self._log_unreadable(entries.failure)
+                continue
+            self._doubt_log(None)
+            if self.writable:
                 await self._more.wait()
             else:
                 await asyncio.sleep(FOLLOW_SECONDS)
+
+    async def _news(self) -> "_ReadableEntries | None":
+        """The entries that the engine has not applied yet; None where there are none."""
+        end = self.log.end
+        if end <= self.engine.position:
+            return None
+        if not self.writable and any(one.cold for one in self.engine.host.operators):
+            await self._warm_up(self.log.read(self.engine.position, end))
+        return _ReadableEntries(self.log.read(self.engine.position, end))
+
+    async def _log_unreadable(self, error: Exception) -> None:
+        _report.warning("the log cannot be read, and is tried again: %s", error)
+        self._doubt_log(f"the log cannot be read: {error}")
+        await asyncio.sleep(AWAY_SECONDS)
 
     async def _follow_from_afar(self) -> None:
         """The same with a log on a bus: asking it takes time, in which others go on, and may fail for a while."""
@@ -497,15 +533,28 @@ class Node:
         """Once a second: snapshots when due, the view of registrations, revoked tokens, rates."""
         while True:
             await asyncio.sleep(UPKEEP_SECONDS)
-            sent = sum(lane.sessions.messages["sent"] for lane in self.lanes.values())
-            self.rates.note(rows=self.engine.applied_rows, sent=sent)
-            if self.engine.position - self.snapshot_position >= self.settings.snapshot_every:
-                position, state = self.engine.position, self.engine.snapshot(self.generation)
-                await asyncio.to_thread(self._write_snapshot, position, state)
-            self._settle_memory()
-            if self.engine.changed:
+            try:
+                await self._upkeep()
+            except (SlackwaterError, OSError, RuntimeError) as error:
+                # No descriptor, no space, no thread to be had: what is served does not depend on upkeep.
+                _report.error("upkeep failed, and is tried again: %s", error)
+
+    async def _upkeep(self) -> None:
+        sent = sum(lane.sessions.messages["sent"] for lane in self.lanes.values())
+        self.rates.note(rows=self.engine.applied_rows, sent=sent)
+        self._look_at_tokens()
+        self._settle_memory()
+        due = self.engine.position - self.snapshot_position >= self.settings.snapshot_every
+        if due and time.monotonic() >= self._snapshot_due:
+            position, state = self.engine.position, self.engine.snapshot(self.generation)
+            await asyncio.to_thread(self._write_snapshot, position, state)
+        if self.engine.changed:
+            numbers = frozenset(self.engine.changed)
+            try:
                 await asyncio.to_thread(self._write_registrations, *self._registration_changes())
-            self._look_at_tokens()
+            except BaseException:
+                self.engine.changed |= numbers
+                raise
 
     def _look_at_tokens(self) -> None:
         for sessions in (lane.sessions for lane in self.lanes.values()):
@@ -538,6 +587,7 @@ class Node:
         except SlackwaterError as error:
             # The log has it all: a full disk must not end the service.
             _report.error("%s", error)
+            self._snapshot_due = time.monotonic() + SNAPSHOT_AGAIN
             return
         self.snapshot_position = position
 
@@ -548,11 +598,27 @@ class Node:
         return changed, [number for number in numbers if number not in present], self.engine.position
 
     def _write_registrations(self, changed: list[Registration], gone: list[int], position: Position) -> None:
+        with Store(self.store.path) as store:
+            store.change_registrations(changed, gone, position)
+
+
+class _ReadableEntries:
+    """Entries of the log that end early where the system refuses to read on; then `failure` says why.
+
+    The engine applies what it has been given, and its position says where to read on.
+    """
+
+    def __init__(self, entries: Iterator[Entry]) -> None:
+        self._entries = entries
+        self.failure: Exception | None = None
+
+    def __iter__(self) -> Iterator[Entry]:
         try:
-            with Store(self.store.path) as store:
-                store.change_registrations(changed, gone, position)
-        except SlackwaterError as error:
-            _report.error("%s", error)
+            yield from self._entries
+        except (SlackwaterError, OSError) as error:
+            if system_error(error) is None:
+                raise
+            self.failure = error
 
 
 def _registered(entries: Iterable[Entry]) -> Iterator[StandingQuery]:

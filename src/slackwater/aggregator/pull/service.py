@@ -88,10 +88,10 @@ class Puller:
 
     def save(self) -> None:
         """Save the learnt state."""
-        self._file.parent.mkdir(parents=True, exist_ok=True)
         try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
             replace_file(self._file, sealed(_MAGIC, self.state.saved(self._now())))
-        except SlackwaterError as error:
+        except (SlackwaterError, OSError) as error:
             # It can be learnt anew: a full disk must not end the service.
             _report.warning("%s", error)
         self._saved = self._now()
