@@ -1,5 +1,6 @@
 """Server process: a node as a child process; start, discovery by endpoint file, stop, kill."""
 
+import resource
 import subprocess
 import sys
 import time
@@ -18,6 +19,8 @@ class ServerProcess:
     """`slackwater serve FOLDER …` in a process of its own; what it reports goes to the file `reports`."""
 
     command = "serve"
+    descriptors: int | None = None
+    """Files that the process may have open, as its soft and its hard limit; as this process, if None."""
 
     def __init__(self, folder: Path, *arguments: str, port: int = 0) -> None:
         self.folder = folder
@@ -32,7 +35,9 @@ class ServerProcess:
         (self.folder / STATE_FILE).unlink(missing_ok=True)
         self._file = self.reports.open("ab")
         command = [sys.executable, "-m", "slackwater", self.command, str(self.folder), "--port", str(self.port)]
-        self._process = subprocess.Popen([*command, *self.arguments], stdout=self._file, stderr=self._file)
+        self._process = subprocess.Popen(
+            [*command, *self.arguments], stdout=self._file, stderr=self._file, preexec_fn=self._limit
+        )
         give_up = time.monotonic() + START_SECONDS
         while time.monotonic() < give_up:
             listening = read_state(self.folder)
@@ -45,6 +50,15 @@ class ServerProcess:
             time.sleep(0.01)
         self.kill()
         raise SlackwaterError(f"the server did not start: {self.report()[-2000:]}")
+
+    def _limit(self) -> None:
+        if self.descriptors is not None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (self.descriptors, self.descriptors))
+
+    @property
+    def running(self) -> bool:
+        """Whether the process is there."""
+        return self._process is not None and self._process.poll() is None
 
     @property
     def url(self) -> str:

@@ -5,7 +5,7 @@ reports once for each connection that it could not accept, thousands of times a 
 
     free slot ───────────▶ accept, HEAD ─▶ …
     none, but a stranger ▶ accept, the stranger is closed
-    none at all ─────────▶ pause: the socket is not watched until a connection ends or may be replaced
+    none, all at work ───▶ pause: the socket is not watched until a connection ends or may be replaced
     EMFILE, ENFILE, … ───▶ pause as well, and close a stranger: that gives a descriptor back
 """
 
@@ -18,16 +18,18 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-from slackwater.server.connections import ConnectionSlots, ConnectionPhase, counted_address
+from slackwater.server.connections import ConnectionPhase, ConnectionSlots, counted_address
 
 _report = logging.getLogger("slackwater.server")
 
 _BURST = 32
-"""Connections accepted in one turn of the loop: a request that has come with one is read before it has to make room."""
-_SHARE = 8
-"""The same as a part of the slots, where these are few."""
+"""Connections accepted in one turn of the loop."""
+_SHARE = 16
+"""The same as a part of the slots, where these are few: no flood replaces all strangers before they had their turns."""
 _AGAIN_SECONDS = 0.5
 """Pause after an accept that the system refused."""
+_TURN_SECONDS = 0.005
+"""Pause where room is to be had in a few turns."""
 _LEAST_TAKEN = 16 * 1024
 """Bytes of an answer that a peer has to take between two looks, or all that is left."""
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
@@ -141,8 +143,8 @@ class Acceptor:
         self.resume()
 
     def resume(self) -> None:
-        """Accept again after a pause, if there is room by now."""
-        if self._full and self.slots.has_room:
+        """Accept again after a pause, if there is or will be room by now."""
+        if self._full and self.slots.will_have_room:
             self._full = False
             self._watch()
 
@@ -152,10 +154,10 @@ class Acceptor:
             self._loop.add_reader(self._listener.fileno(), self._accept)
 
     def _accept(self) -> None:
+        self.slots.begin_turn()
         for _ in range(self._burst):
             if not self.slots.has_room:
-                self._pause()
-                self._full = True
+                self._wait_for_room()
                 return
             try:
                 carrier, peer = self._listener.accept()
@@ -164,17 +166,26 @@ class Acceptor:
             except OSError as error:
                 if error.errno == errno.ECONNABORTED:
                     continue
-                self._pause()
-                self._again = self._loop.call_later(_AGAIN_SECONDS, self._watch)
+                self._pause(_AGAIN_SECONDS)
                 _report.warning("accepting pauses for %g s: %s", _AGAIN_SECONDS, error)
+                self.slots.counts["pauses"] += 1
                 if error.errno in _EXHAUSTED:
                     self._drop(self.slots.evict())
                 return
             self._take(carrier, str(peer[0]) if isinstance(peer, tuple) else str(peer))
 
-    def _pause(self) -> None:
+    def _wait_for_room(self) -> None:
+        if self.slots.will_have_room:
+            self._pause(_TURN_SECONDS)
+        else:
+            self._pause(None)
+            self._full = True
+            self.slots.counts["pauses"] += 1
+
+    def _pause(self, seconds: float | None) -> None:
         self._loop.remove_reader(self._listener.fileno())
-        self.slots.counts["pauses"] += 1
+        if seconds is not None:
+            self._again = self._loop.call_later(seconds, self._watch)
 
     def _take(self, carrier: socket.socket, host: str) -> None:
         carrier.setblocking(False)

@@ -4,6 +4,7 @@ A stranger is a connection over which no request was admitted yet: with tokens, 
 bounded in two ways. Each phase in which the server waits for the peer has a time-out. And where there is no room left,
 a new connection takes the place of another one: first of a stranger whose request head is not complete, the oldest
 first; then of any stranger; then of an idle connection. What is admitted and at work is never closed for a new one.
+Nor is a connection that was taken a few turns ago: the request that came with it has not been read yet.
 
 Everything here is a function of its arguments: the time is one of them.
 """
@@ -11,7 +12,7 @@ Everything here is a function of its arguments: the time is one of them.
 import ipaddress
 import math
 from collections import Counter, OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -45,6 +46,8 @@ class SlotLimits:
     head_seconds: float
     body_seconds: float
     idle_seconds: float
+    turns: int = 8
+    """Turns of accepting for which a connection does not have to make room, from when it came or changed its phase."""
 
     def seconds(self, phase: ConnectionPhase) -> float:
         """Time-out of a phase. An answer and an idle connection are looked at then, others are closed."""
@@ -81,15 +84,15 @@ class _Occupied:
 
 
 class _Replaceable:
-    """The connections of one rank, in all and by address, oldest first."""
+    """The connections of one rank with the turn they came to it, in all and by address, oldest first."""
 
     def __init__(self) -> None:
-        self.all: OrderedDict[int, None] = OrderedDict()
-        self._by_address: dict[str, OrderedDict[int, None]] = {}
+        self.all: OrderedDict[int, int] = OrderedDict()
+        self._by_address: dict[str, OrderedDict[int, int]] = {}
 
-    def add(self, number: int, address: str) -> None:
-        self.all[number] = None
-        self._by_address.setdefault(address, OrderedDict())[number] = None
+    def add(self, number: int, address: str, turn: int) -> None:
+        self.all[number] = turn
+        self._by_address.setdefault(address, OrderedDict())[number] = turn
 
     def remove(self, number: int, address: str) -> None:
         del self.all[number]
@@ -98,14 +101,17 @@ class _Replaceable:
         if not own:
             del self._by_address[address]
 
-    def oldest(self, address: str | None) -> int | None:
-        return next(iter(self.all if address is None else self._by_address.get(address, ())), None)
+    def oldest(self, address: str | None, until: int) -> int | None:
+        """The one that came first, if it came by this turn."""
+        some = self.all if address is None else self._by_address.get(address, OrderedDict())
+        number, turn = next(iter(some.items()), (None, until))
+        return number if turn <= until else None
 
 
 class ConnectionSlots:
     """The TCP connections of a server.
 
-    >>> slots = ConnectionSlots(SlotLimits(2, 2, head_seconds=10, body_seconds=30, idle_seconds=30))
+    >>> slots = ConnectionSlots(SlotLimits(2, 2, head_seconds=10, body_seconds=30, idle_seconds=30, turns=0))
     >>> [slots.admit("192.0.2.1", now=0.0).number, slots.admit("192.0.2.1", now=1.0).number]
     [1, 2]
     >>> slots.admit("192.0.2.2", now=2.0)
@@ -118,6 +124,7 @@ class ConnectionSlots:
         self.limits = limits
         self.counts: Counter[str] = Counter()
         """Connections accepted, refused, evicted and timed out since the server began, and pauses of accepting."""
+        self._turn = 0
         self._connections: dict[int, _Occupied] = {}
         self._addresses: Counter[str] = Counter()
         self._replaceable = (_Replaceable(), _Replaceable(), _Replaceable())
@@ -132,7 +139,16 @@ class ConnectionSlots:
     @property
     def has_room(self) -> bool:
         """True if a new connection can be taken, maybe in place of another."""
+        return len(self._connections) < self.limits.most or self._next_evicted(None) is not None
+
+    @property
+    def will_have_room(self) -> bool:
+        """True if there is room, or will be in a few turns."""
         return len(self._connections) < self.limits.most or any(one.all for one in self._replaceable)
+
+    def begin_turn(self) -> None:
+        """The server accepts once more what has come."""
+        self._turn += 1
 
     def admit(self, address: str, now: float) -> SlotGrant:
         """A new connection: it takes a slot, or the slot of another one, or is refused."""
@@ -156,7 +172,7 @@ class ConnectionSlots:
 
     def evict(self, address: str | None = None) -> int | None:
         """Give up the connection that has to make room, of one address or of all; None if none has to."""
-        number = next((one for queue in self._replaceable if (one := queue.oldest(address)) is not None), None)
+        number = self._next_evicted(address)
         if number is not None:
             self.counts["evicted"] += 1
             self.leave(number)
@@ -181,9 +197,9 @@ class ConnectionSlots:
         """A request was admitted: the connection is no stranger's any more."""
         one = self._connections.get(number)
         if one is not None and one.stranger:
-            since = self._displace(number, one)
+            self._withdraw(number, one)
             one.stranger = False
-            self._place(number, since)
+            self._offer(number, one)
 
     def leave(self, number: int) -> None:
         """A connection has ended; nothing happens where it had to go before."""
@@ -206,20 +222,27 @@ class ConnectionSlots:
                 late.append((number, phase))
             yield from late
 
-    def by_address(self) -> Mapping[str, int]:
-        """How many connections each address has."""
-        return self._addresses
+    def _next_evicted(self, address: str | None) -> int | None:
+        until = self._turn - self.limits.turns
+        found = (queue.oldest(address, until) for queue in self._replaceable)
+        return next((number for number in found if number is not None), None)
 
     def _place(self, number: int, now: float) -> None:
         one = self._connections[number]
         self._since[one.phase][number] = now
-        if one.rank is not None:
-            self._replaceable[one.rank].add(number, one.address)
+        self._offer(number, one)
 
-    def _displace(self, number: int, one: _Occupied) -> float:
+    def _displace(self, number: int, one: _Occupied) -> None:
+        del self._since[one.phase][number]
+        self._withdraw(number, one)
+
+    def _offer(self, number: int, one: _Occupied) -> None:
+        if one.rank is not None:
+            self._replaceable[one.rank].add(number, one.address, self._turn)
+
+    def _withdraw(self, number: int, one: _Occupied) -> None:
         if one.rank is not None:
             self._replaceable[one.rank].remove(number, one.address)
-        return self._since[one.phase].pop(number)
 
     def _check(self) -> None:
         """The invariants, for tests."""
@@ -230,6 +253,7 @@ class ConnectionSlots:
             ranks = [rank for rank, queue in enumerate(self._replaceable) if number in queue.all]
             assert ranks == ([] if one.rank is None else [one.rank])
         assert sum(map(len, self._since.values())) == len(self._connections)
+        assert all(sorted(since.values()) == list(since.values()) for since in self._since.values())
 
 
 def counted_address(host: str) -> str:
