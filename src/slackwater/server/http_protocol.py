@@ -58,6 +58,13 @@ class SlotProtocol(H11Protocol):
         if scope is not None and not self._upgraded:
             scope.setdefault("extensions", {})[EXTENSION] = {"slot": self._slot}
 
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no request. Within or after another one there is no room for the answer: the connection ends."""
+        if self.conn.our_state is h11.IDLE:
+            super().send_400_response(msg)
+        else:
+            self.transport.abort()
+
     def on_response_complete(self) -> None:
         """Tell what the connection is at after an answer; what came meanwhile may be the next request."""
         super().on_response_complete()
