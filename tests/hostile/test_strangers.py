@@ -166,6 +166,22 @@ def test_answers_that_are_not_read_are_dropped(server: SmallServer) -> None:
     check_well(server)
 
 
+def test_garbage_is_refused_without_many_words(server: SmallServer) -> None:
+    """Alone, after a request, within a body, and where a WebSocket should begin."""
+    request = b"GET /v1/health HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
+    chunked = b"POST /v1/tables HTTP/1.1\r\nhost: 127.0.0.1\r\ntransfer-encoding: chunked\r\n\r\n"
+    garbage = b"\x00\xff\x81\r\n\r\n"
+    before = len(server.report())
+    with Strangers(server.port) as strangers:
+        for first in (garbage, request + garbage, chunked + garbage, request.replace(b"GET", b"\xff"), b"A" * 70_000):
+            for _ in range(40):
+                strangers.connect(first)
+        for one in strangers.sockets:
+            read_to_end(one)
+    assert len(server.report()) - before < 4_096
+    check_well(server)
+
+
 def test_an_upgrade_that_is_none_is_closed(server: SmallServer) -> None:
     """HTTP allows so many lines in a head, the WebSocket library does not, and would wait for ever."""
     lines = "".join(f"x-{nth}: 1\r\n" for nth in range(300))
@@ -174,6 +190,17 @@ def test_an_upgrade_that_is_none_is_closed(server: SmallServer) -> None:
     with Strangers(server.port) as strangers:
         assert b" 431 " in read_to_end(strangers.connect(head.encode()))
     check_well(server)
+
+
+def test_what_was_acknowledged_beside_strangers_survives(server: SmallServer) -> None:
+    key = max(keys(server), default=0) + 1
+    with server.client() as web, Strangers(server.port) as strangers:
+        for _ in range(MANY):
+            strangers.connect()
+        assert send(web, key).status_code == 200
+        server.kill()
+    server.start()
+    assert key in keys(server)
 
 
 def test_an_address_at_its_limit_shuts_out_itself_alone(tmp_path: Path) -> None:

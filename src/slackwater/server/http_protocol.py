@@ -59,7 +59,7 @@ class SlotProtocol(H11Protocol):
             scope.setdefault("extensions", {})[EXTENSION] = {"slot": self._slot}
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no request. Within or after another one there is no room for the answer: the connection ends."""
+        """Refuse what is no request. Where another one has begun no answer fits in: the connection ends."""
         if self.conn.our_state is h11.IDLE:
             super().send_400_response(msg)
         else:
