@@ -107,3 +107,63 @@ async def test_without_a_descriptor_a_stranger_gives_up_its_own(
         assert slots.counts["evicted"] == 1
     finally:
         server.close()
+
+
+async def test_a_server_without_a_slot_waits_without_a_busy_loop(listener: Short) -> None:
+    """While all connections are at work the listening socket is not looked at; one that ends lets one in."""
+    slots = ConnectionSlots(LIMITS)
+    made: list[Echo] = []
+
+    def make(slot: Slot) -> Echo:
+        made.append(Echo(slot))
+        return made[-1]
+
+    server = Acceptor(listener, slots, make)
+    server.start()
+    try:
+        ends = [await asyncio.open_connection(*listener.getsockname()) for _ in range(LIMITS.most)]
+        async with asyncio.timeout(30):
+            while len(made) < LIMITS.most:
+                await asyncio.sleep(0.001)
+            for one in made:
+                one.slot.live()
+            late = asyncio.create_task(echoed(listener))
+            while not slots.counts["pauses"]:
+                await asyncio.sleep(0.001)
+            tries = listener.tries
+            for _ in range(100):
+                await asyncio.sleep(0.001)
+            assert listener.tries == tries
+            assert not late.done()
+            ends[0][1].close()
+            assert await late == b"x"
+        assert slots.counts["pauses"] <= 3
+        for _, writer in ends:
+            writer.close()
+    finally:
+        server.close()
+
+
+async def test_a_flood_does_not_replace_what_was_not_read_yet(listener: Short) -> None:
+    """Many at once share the one slot that is not at work, each with something to say: all are answered."""
+    limits = SlotLimits(8, 8, head_seconds=30.0, body_seconds=30.0, idle_seconds=30.0)
+    made: list[Echo] = []
+
+    def make(slot: Slot) -> Echo:
+        made.append(Echo(slot))
+        return made[-1]
+
+    server = Acceptor(listener, ConnectionSlots(limits), make)
+    server.start()
+    try:
+        async with asyncio.timeout(30):
+            ends = [await asyncio.open_connection(*listener.getsockname()) for _ in range(limits.most - 1)]
+            while len(made) < len(ends):
+                await asyncio.sleep(0.001)
+            for one in made:
+                one.slot.live()
+            assert await asyncio.gather(*(echoed(listener) for _ in range(50))) == [b"x"] * 50
+        for _, writer in ends:
+            writer.close()
+    finally:
+        server.close()

@@ -14,8 +14,10 @@ from simulation.workload import TABLE
 from slackwater.core import durable_file
 from slackwater.core.errors import LogCorrupt, LogError, StoreError
 from slackwater.core.types import Position
+from slackwater.deployment.endpoint_file import STATE_FILE, Listening, read_state
 from slackwater.hosting.publication_log import PublicationReader
 from slackwater.log import Entry, LocalLog, Log, Record, Registered, TableDefined
+from slackwater.server import listener
 from slackwater.server import node as nodes
 from slackwater.server.lanes import spark
 from slackwater.server.node import Node, NodeSettings
@@ -218,3 +220,11 @@ async def test_a_publication_log_that_cannot_be_read_for_a_while(
 
         monkeypatch.setattr(PublicationReader, "next", look)
         await until(lambda: looks > 10)
+
+
+async def test_the_endpoint_file_is_written_when_it_can_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener, "_ANNOUNCE_AGAIN", 0.01)
+    monkeypatch.setattr(durable_file, "write_draft", Refusing(durable_file.write_draft, refusal(errno.ENOSPC), times=3))
+    listening = Listening("127.0.0.1", 8400, 1, "node", 1)
+    await listener.keep_state(tmp_path / STATE_FILE, listening)
+    assert read_state(tmp_path) == listening

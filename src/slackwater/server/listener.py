@@ -147,13 +147,7 @@ async def _run(
     async def announced() -> None:
         while not server.started:
             await asyncio.sleep(0.005)
-        while True:
-            try:
-                write_state(state, listening)
-                break
-            except SlackwaterError as error:
-                _report.error("%s; it is tried again", error)
-                await asyncio.sleep(_ANNOUNCE_AGAIN)
+        await keep_state(state, listening)
         announce(listening)
 
     async with AsyncExitStack() as stack:
@@ -250,6 +244,16 @@ def slot_limits(limits: ServerLimits, descriptors: int, used: int) -> SlotLimits
 def write_state(path: Path, listening: Listening) -> None:
     """Write the endpoint file atomically: readers see all of it or none."""
     replace_file(path, msgspec.json.encode(listening) + b"\n")
+
+
+async def keep_state(path: Path, listening: Listening) -> None:
+    """Write the endpoint file; where there is no room for it, the server serves, and tries again."""
+    while True:
+        try:
+            return write_state(path, listening)
+        except SlackwaterError as error:
+            _report.error("%s; it is tried again", error)
+            await asyncio.sleep(_ANNOUNCE_AGAIN)
 
 
 class _OneLine(logging.Filter):

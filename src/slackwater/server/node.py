@@ -47,6 +47,7 @@ from slackwater.server.planners.labels import LabellingRules
 from slackwater.server.planners.network.configuration import NetworkSettings
 from slackwater.server.planners.registry import PLANNERS
 from slackwater.server.rates import Rates
+from slackwater.server.readable_entries import ReadableEntries
 from slackwater.server.rights import NodeRights
 from slackwater.server.session_host import Sessions
 from slackwater.server.store import STORE_FILE, Store
@@ -410,14 +411,14 @@ class Node:
             else:
                 await asyncio.sleep(FOLLOW_SECONDS)
 
-    async def _news(self) -> "_ReadableEntries | None":
+    async def _news(self) -> ReadableEntries | None:
         """The entries that the engine has not applied yet; None where there are none."""
         end = self.log.end
         if end <= self.engine.position:
             return None
         if not self.writable and any(one.cold for one in self.engine.host.operators):
             await self._warm_up(self.log.read(self.engine.position, end))
-        return _ReadableEntries(self.log.read(self.engine.position, end))
+        return ReadableEntries(self.log.read(self.engine.position, end))
 
     async def _log_unreadable(self, error: Exception) -> None:
         _report.warning("the log cannot be read, and is tried again: %s", error)
@@ -600,25 +601,6 @@ class Node:
     def _write_registrations(self, changed: list[Registration], gone: list[int], position: Position) -> None:
         with Store(self.store.path) as store:
             store.change_registrations(changed, gone, position)
-
-
-class _ReadableEntries:
-    """Entries of the log that end early where the system refuses to read on; then `failure` says why.
-
-    The engine applies what it has been given, and its position says where to read on.
-    """
-
-    def __init__(self, entries: Iterator[Entry]) -> None:
-        self._entries = entries
-        self.failure: Exception | None = None
-
-    def __iter__(self) -> Iterator[Entry]:
-        try:
-            yield from self._entries
-        except (SlackwaterError, OSError) as error:
-            if system_error(error) is None:
-                raise
-            self.failure = error
 
 
 def _registered(entries: Iterable[Entry]) -> Iterator[StandingQuery]:
