@@ -358,6 +358,15 @@ def test_sessions_have_a_limit_and_the_silent_are_closed(bench: Bench) -> None:
     assert sorted(bench.closed) == [1, 3, 4]
 
 
+def test_what_comes_before_a_session_is_opened_keeps_no_connection(bench: Bench) -> None:
+    bench.do(Connected(1, Principal("p")))
+    for _ in range(3):
+        bench.now += RULES.silence // 3
+        bench.say(Ack(0, 5))
+    bench.do(Tick())
+    assert "nothing was heard" in bench.closed[1]
+
+
 def test_more_rows_than_a_connection_can_carry_are_refused_and_the_others_go_on() -> None:
     bench = Bench(replace(LIMITS, snapshot_bytes=300, snapshot_rows=100, held_facts=100))
     bench.open()

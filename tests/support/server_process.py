@@ -1,6 +1,7 @@
 """Server process: a node as a child process; start, discovery by endpoint file, stop, kill."""
 
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -24,6 +25,8 @@ class ServerProcess:
     """Arguments of Python before the command."""
     environment: Mapping[str, str] = {}
     """Variables of the process, beside those of this one."""
+    descriptors: int | None = None
+    """Files that the process may have open, as its soft and its hard limit; as this process, if None."""
 
     def __init__(self, folder: Path, *arguments: str, port: int = 0) -> None:
         self.folder = folder
@@ -40,7 +43,11 @@ class ServerProcess:
         command = [sys.executable, *self.program, self.command, str(self.folder), "--port", str(self.port)]
         environment = {**os.environ, **self.environment}
         self._process = subprocess.Popen(
-            [*command, *self.arguments], stdout=self._file, stderr=self._file, env=environment
+            [*command, *self.arguments],
+            stdout=self._file,
+            stderr=self._file,
+            env=environment,
+            preexec_fn=self._limit,
         )
         give_up = time.monotonic() + START_SECONDS
         while time.monotonic() < give_up:
@@ -54,6 +61,15 @@ class ServerProcess:
             time.sleep(0.01)
         self.kill()
         raise SlackwaterError(f"the server did not start: {self.report()[-2000:]}")
+
+    def _limit(self) -> None:
+        if self.descriptors is not None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (self.descriptors, self.descriptors))
+
+    @property
+    def running(self) -> bool:
+        """Whether the process is there."""
+        return self._process is not None and self._process.poll() is None
 
     @property
     def url(self) -> str:

@@ -73,6 +73,14 @@ def serve(
         Path | None,
         typer.Option("--network", help="Plan sums over these aggregators: a file of a network, or a deployment."),
     ] = None,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--limit",
+            help="Set a limit, as head_seconds=10 or sockets_an_address=500; docs/server.md names them all. "
+            "May be given several times.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Serve until Ctrl-C or SIGTERM. Everything that was acknowledged survives whatever ends the process."""
@@ -82,6 +90,7 @@ def serve(
     from slackwater.server.node import NodeSettings
     from slackwater.server.planners.labels import LabellingRules
     from slackwater.server.planners.network.configuration import read_network
+    from slackwater.sessions.limits import limits_of
     from slackwater.sessions.rules import SessionRules
 
     report_to_stderr(logging.WARNING if as_json else logging.INFO)
@@ -95,6 +104,7 @@ def serve(
         followed,
         snapshot_every,
         rules,
+        limits_of(limit or []),
         stream=stream,
         spark=spark,
         placement=placement,

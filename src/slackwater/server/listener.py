@@ -2,18 +2,20 @@
 
 import asyncio
 import logging
+import math
 import os
 import signal
 import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 import uvicorn
+from uvicorn.config import STARTUP_FAILURE
 
 from slackwater.core.durable_file import replace_file
 from slackwater.core.errors import HistoryReplaced, LogError, SlackwaterError, StoreError
@@ -22,17 +24,26 @@ from slackwater.deployment.lifeline import answering
 from slackwater.dissemination.transports.asgi import HeldProtocol
 from slackwater.dissemination.transports.open_channels import MEMORY
 from slackwater.log import open_log
+from slackwater.server.acceptor import Acceptor, Slot
 from slackwater.server.access import is_loopback
 from slackwater.server.bus import check_bus, on_bus
+from slackwater.server.connections import ConnectionSlots, SlotLimits
+from slackwater.server.descriptors import descriptors_open, raise_limit, room_for_connections
+from slackwater.server.http_protocol import SlotProtocol
 from slackwater.server.live import Live
+from slackwater.server.log_lines import LimitedHandler
 from slackwater.server.node import Node, NodeSettings
 from slackwater.server.rest.app import make_app
 from slackwater.server.store import STORE_FILE, Store
+from slackwater.sessions.limits import ServerLimits
 
 _report = logging.getLogger("slackwater.server")
 _BACKLOG = 4_096
 _WRITE_AGAIN_SECONDS = 1.0
 _GRACEFUL_SECONDS = 5
+_BODY_SLACK = 1.0
+"""Seconds for the answer that a body came too slowly; then the connection is closed whatever the request does."""
+_SHARE_OF_AN_ADDRESS = 0.75
 _PATIENCE = 30.0
 
 
@@ -124,12 +135,14 @@ async def _run(
         server.should_exit = True
 
     live = Live(node)
-    app = make_app(node, failed, live)
+    slots = ConnectionSlots(slot_limits(limits, raise_limit(), descriptors_open()))
+    _report.info("room for %d connections, %d an address", slots.limits.most, slots.limits.most_an_address)
+    app = make_app(node, failed, live, slots)
     server = _Server(
         uvicorn.Config(
             app,
             loop="asyncio",
-            http="auto",
+            http=SlotProtocol,
             ws=HeldProtocol,
             ws_max_size=limits.frame,
             ws_per_message_deflate=False,
@@ -137,11 +150,12 @@ async def _run(
             log_config=None,
             access_log=False,
             server_header=False,
-            timeout_keep_alive=30,
+            timeout_keep_alive=math.ceil(limits.idle_seconds),
             timeout_graceful_shutdown=_GRACEFUL_SECONDS,
             h11_max_incomplete_event_size=64 * 1024,
         ),
         node.farewell,
+        slots,
     )
     state = node.settings.folder / STATE_FILE
 
@@ -172,16 +186,33 @@ async def _run(
             announcing.cancel()
             await asyncio.gather(announcing, return_exceptions=True)
             listener.close()
-            state.unlink(missing_ok=True)
+            with suppress(OSError):
+                state.unlink()
     return 0 if node.failure is None else 1
 
 
 class _Server(uvicorn.Server):
     """uvicorn, which would end the process by the signal again before everything is put away."""
 
-    def __init__(self, config: uvicorn.Config, farewell: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, farewell: Callable[[], None], slots: ConnectionSlots) -> None:
         super().__init__(config)
         self._farewell = farewell
+        self._slots = slots
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen: as uvicorn does, with connections that have slots."""
+        await self.lifespan.startup()
+        if self.lifespan.should_exit:
+            sys.exit(STARTUP_FAILURE)
+
+        def make(slot: Slot) -> asyncio.Protocol:
+            return SlotProtocol(slot, config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+
+        acceptors = [Acceptor(one, self._slots, make) for one in sockets or []]
+        self.servers = acceptors  # type: ignore[assignment]
+        for acceptor in acceptors:
+            acceptor.start()
+        self.started = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Send close messages before the connections are closed."""
@@ -228,6 +259,18 @@ def _unwritten(state: Path, listening: Listening) -> str | None:
     return None
 
 
+def slot_limits(limits: ServerLimits, descriptors: int, used: int) -> SlotLimits:
+    """Room for connections, by the limits of the server and the descriptors of the process."""
+    most = min(limits.sockets, room_for_connections(descriptors, used))
+    return SlotLimits(
+        most,
+        min(most, limits.sockets_an_address or math.ceil(most * _SHARE_OF_AN_ADDRESS)),
+        limits.head_seconds,
+        limits.body_seconds + _BODY_SLACK,
+        limits.idle_seconds,
+    )
+
+
 def write_state(path: Path, listening: Listening) -> None:
     """Write the endpoint file atomically: readers see all of it or none."""
     replace_file(path, msgspec.json.encode(listening) + b"\n")
@@ -243,11 +286,11 @@ class _OneLine(logging.Filter):
 
 
 def report_to_stderr(level: int = logging.INFO) -> None:
-    """One line for each report."""
-    handler = logging.StreamHandler(sys.stderr)
+    """One line for each report, and not too many: also for those of libraries, of which only warnings are written."""
+    handler = LimitedHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     handler.addFilter(_OneLine())
-    for name in ("slackwater", "uvicorn"):
+    for name in ("slackwater", "uvicorn", None):
         logger = logging.getLogger(name)
         logger.handlers = [handler]
         logger.setLevel(level if name == "slackwater" else max(level, logging.WARNING))

@@ -15,8 +15,7 @@ import asyncio
 import gc
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -24,11 +23,12 @@ from typing import TypeVar
 from msgspec import UnsetType
 
 from slackwater.core.clock import Clock
-from slackwater.core.errors import HistoryReplaced, LogAway, LogError, SlackwaterError, StoreError
+from slackwater.core.errors import HistoryReplaced, LogAway, LogError, SlackwaterError
 from slackwater.core.hosts import HostKind, Placement
 from slackwater.core.lineage import Lineage
 from slackwater.core.query import StandingQuery
 from slackwater.core.rights import EVERY_ROW, Grant
+from slackwater.core.system_errors import system_error
 from slackwater.core.types import Position
 from slackwater.deployment.endpoint_file import read_state
 from slackwater.dissemination.transports import TransportLimits
@@ -36,13 +36,14 @@ from slackwater.hosting.log_clock import LogClock
 from slackwater.hosting.snapshots import NodeSnapshot, SnapshotFolder
 from slackwater.hosting.step import Registration
 from slackwater.intake import MEMORY_FILE
-from slackwater.kinds.registry import kept_as, kind_of, query_of
-from slackwater.log import Entry, Registered, Unregistered, open_log
+from slackwater.kinds.registry import kind_of
+from slackwater.log import Registered, Unregistered, open_log
 from slackwater.log.address import on_a_bus, shown
 from slackwater.server.channel_host import ChannelHost, split_address
 from slackwater.server.group_commit import Change, Result, Target, WriteQueue
 from slackwater.server.lanes.base import Lane
 from slackwater.server.lanes.registry import LANES
+from slackwater.server.log_follower import LogFollower
 from slackwater.server.node_record import NodeRecord
 from slackwater.server.planners.base import NodePlanner
 from slackwater.server.planners.labels import LabellingRules
@@ -55,7 +56,7 @@ from slackwater.server.session_host import Sessions
 from slackwater.server.store import STORE_FILE, Store
 from slackwater.server.upstreams import OfferedItems, Offers, Pulling, Upstream
 from slackwater.sessions.engine import NodeEngine
-from slackwater.sessions.events import Append, Event, IncarnationBegun
+from slackwater.sessions.events import Append, Event
 from slackwater.sessions.limits import ServerLimits
 from slackwater.sessions.registrar import Registrar
 from slackwater.sessions.router import Router
@@ -66,14 +67,10 @@ from slackwater.wallclock import WallClock
 _report = logging.getLogger("slackwater.server")
 
 SNAPSHOT_EVERY = 1_000_000
-FOLLOW_SECONDS = 0.01
-"""Poll interval of a log that another process writes."""
-AWAY_SECONDS = 0.5
-"""Pause before the next poll of a log whose servers did not answer."""
-ROWS_AHEAD = 50_000
-"""Rows that are fetched at a time from a log elsewhere."""
 UPKEEP_SECONDS = 1.0
 LAST_POSITION = Position(2**63 - 1)
+SNAPSHOT_AGAIN = 30.0
+"""Pause after a snapshot that could not be written: taking one stops the sockets for a moment."""
 SETTLED_QUERIES = 1_000
 """So many more queries make the collector of garbage look at a lot that stays: then it is told so."""
 
@@ -154,6 +151,16 @@ class Node:
             self.store = Store(settings.folder / STORE_FILE)
             try:
                 former = self._restore()
+                self.follower = LogFollower(
+                    self.log,
+                    shown(settings.log),
+                    self.engine,
+                    self.lanes,
+                    settings.rules.lease,
+                    writable=self.writable,
+                    afar=on_a_bus(settings.log),
+                )
+                self.follower.told = self._told
                 self._replay()
                 # What joins need may take longer than a lease, above all to be compiled: here no client waits yet.
                 self.engine.settle()
@@ -183,13 +190,11 @@ class Node:
         self._writing: WriteQueue | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._appending: set[asyncio.Task[None]] = set()
-        self._more = asyncio.Event()
         self._reached: list[tuple[Position, asyncio.Future[None]]] = []
         self._settled = self._counted = 0
-        self._away_since: float | None = None
-        self._doubt: str | None = None
-        self._end = self.engine.position
         self.readiness = Readiness(self)
+        self._snapshot_due = 0.0
+        """Not before then, by the monotonic clock, is a snapshot tried again."""
 
     # ---- opening
 
@@ -234,7 +239,7 @@ class Node:
         for _ in self.engine.events(self.log.read(start)):
             pass
         if not self.writable:
-            self._check_history(self.log.lineage, self.log.end)
+            self.follower.check_history(self.log.lineage, self.log.end)
         self.engine.forget_counts()
         if self.engine.position > start:
             _report.info("replayed positions %d to %d in %.1f s", start, self.engine.position, time.monotonic() - began)
@@ -273,7 +278,7 @@ class Node:
 
     def log_end(self) -> Position:
         """End of the log, as it was seen last where asking takes time."""
-        return self._end if self._afar and not self.writable else self.log.end
+        return self.follower.end
 
     @property
     def appends(self) -> int:
@@ -325,7 +330,7 @@ class Node:
     def start(self, failed: Callable[[], None]) -> None:
         """Begin to work, on the running event loop; `failed` is called if the node cannot go on."""
         self.readiness.look_at_disk()
-        work = [self._follow_from_afar() if self._afar else self._follow(), self._keep_up()]
+        work = [self.follower.run(), self._keep_up()]
         work += self.readiness.work()
         parts: list[Lane | NodePlanner] = [*self.lanes.values(), *self.planners]
         for part in parts:
@@ -334,7 +339,7 @@ class Node:
         if self.writable:
             pending, memory = self.settings.limits.pending_rows, self.settings.memory
             log_clock = LogClock(self.engine.host.time)
-            self._writing = WriteQueue(self.log, self.clock, memory, pending, self._more.set, log_clock)
+            self._writing = WriteQueue(self.log, self.clock, memory, pending, self.follower.more.set, log_clock)
             self._writing.keep_time(self.engine.tick_periods)
             if self.registrar.outdated():
                 work.append(self.rights.begin())
@@ -371,7 +376,9 @@ class Node:
         if self.failure is None:
             try:
                 self._catch_up()
-            except LogAway as error:
+            except (SlackwaterError, OSError) as error:
+                if not isinstance(error, LogAway) and system_error(error) is None:
+                    raise
                 _report.warning("the last of the log is not in the snapshot: %s", error)
             self.take_snapshot()
             self.record.end(*self._registrations())
@@ -394,7 +401,10 @@ class Node:
         """Make a change durable."""
         if self._writing is None:
             raise LogError("this node follows a log that another process writes: it takes no changes; ask the other")
-        return await self._writing.submit(change, rows)
+        try:
+            return await self._writing.submit(change, rows)
+        except OSError as error:
+            raise LogError(f"the log could not be written: {error}") from error
 
     # ---- progress
 
@@ -414,107 +424,6 @@ class Node:
         return True
 
     # ---- following
-
-    async def _follow(self) -> None:
-        while True:
-            self._more.clear()
-            if not self.writable:
-                try:
-                    entries = self._read_on()
-                except HistoryReplaced:
-                    raise
-                except LogError as error:
-                    # It may be being replaced at this moment.
-                    _report.warning("%s", error)
-                    self._doubt_log(str(error))
-                    await asyncio.sleep(AWAY_SECONDS)
-                    continue
-                self._doubt_log(None)
-                if not entries:
-                    await asyncio.sleep(FOLLOW_SECONDS)
-                    continue
-                if any(one.cold for one in self.engine.host.operators):
-                    await self._warm_up(entries)
-                await self._apply(entries)
-            elif self.log.end > self.engine.position:
-                await self._apply(self.log.read(self.engine.position))
-            else:
-                await self._more.wait()
-
-    async def _apply(self, entries: Iterable[Entry]) -> None:
-        """Apply entries step by step, and let others have their turn in between."""
-        for events in self.engine.events(entries):
-            self._told(events)
-            await asyncio.sleep(0)
-
-    def _read_on(self) -> list[Entry]:
-        """The next entries of a log that another process writes; they are of the history that `engine` names."""
-        end, start = self.log.end, self.engine.position
-        entries = list(self.log.read(start, Position(min(end, start + ROWS_AHEAD)))) if end > start else []
-        # After the entries were read: they are of this history or of the one before, which ended no earlier.
-        self._check_history(self.log.lineage, end)
-        return entries
-
-    def _check_history(self, lineage: Lineage, end: Position) -> None:
-        """Find out whether the log went on from what was applied, and what is served is of which incarnation."""
-        engine = self.engine
-        if not engine.lineage.went_on(lineage, engine.position, end):
-            place = shown(self.settings.log)
-            raise HistoryReplaced(
-                f"the log at {place} was replaced, as by a restore from a copy: it does not have all that was read of "
-                f"it up to position {engine.position}"
-            )
-        begun, engine.lineage = lineage.current != engine.lineage.current, lineage
-        if begun:
-            for lane in self.lanes.values():
-                lane.sessions.handle(IncarnationBegun())
-
-    async def _follow_from_afar(self) -> None:
-        """The same with a log on a bus: asking it takes time, in which others go on, and may fail for a while."""
-        while True:
-            self._more.clear()
-            try:
-                entries, self._end, lineage = await asyncio.to_thread(self._fetch)
-                if not self.writable:
-                    self._check_history(lineage, self._end)
-                if entries:
-                    await self._warm_up(entries)
-                    await self._apply(entries)
-                    continue
-            except LogAway as error:
-                _report.warning("%s", error)
-                self._doubt_log(str(error))
-                await asyncio.sleep(AWAY_SECONDS)
-                continue
-            self._doubt_log(None)
-            if self.writable:
-                await self._more.wait()
-            else:
-                await asyncio.sleep(FOLLOW_SECONDS)
-
-    async def _warm_up(self, entries: Iterable[Entry]) -> None:
-        """Have compiled what a first query needs before it is taken in: it was asked for at another node."""
-        for query in _registered(entries):
-            with suppress(SlackwaterError):
-                if self.engine.cold(query):
-                    await asyncio.to_thread(self.engine.host.warm_up, query)
-
-    def _doubt_log(self, why: str | None) -> None:
-        """A log that cannot be read for longer than a lease: the age of the answers is unknown then."""
-        now = time.monotonic()
-        self._away_since = None if why is None else self._away_since or now
-        late = self._away_since is not None and (now - self._away_since) * 1_000_000 > self.settings.rules.lease
-        doubt = why if late else None
-        if (doubt is None) != (self._doubt is None):
-            self._doubt = doubt
-            for lane in self.lanes.values():
-                lane.doubt(doubt)
-
-    def _fetch(self) -> tuple[list[Entry], Position, Lineage]:
-        """The next entries of a log elsewhere, its end, and its incarnations when the entries had been read."""
-        start, end = self.engine.position, self.log.end
-        entries = list(self.log.read(start, Position(min(end, start + ROWS_AHEAD)))) if end > start else []
-        return entries, end, self.engine.lineage if self.writable else self.log.lineage
 
     async def log_span(self) -> tuple[Position, Position]:
         """Where the log starts and ends."""
@@ -579,21 +488,26 @@ class Node:
         """Once a second: snapshots when due, the view of registrations, revoked tokens, rates."""
         while True:
             await asyncio.sleep(UPKEEP_SECONDS)
-            sent = sum(lane.sessions.messages["sent"] for lane in self.lanes.values())
-            self.rates.note(rows=self.engine.applied_rows, sent=sent)
-            if self.engine.position - self.snapshot_position >= self.settings.snapshot_every:
-                position, state = self.engine.position, self.engine.snapshot(self.generation)
-                await asyncio.to_thread(self._write_snapshot, position, state)
-            self._settle_memory()
-            if self.engine.changed or self.record.behind:
-                everything, _ = self._registrations() if self.record.behind else ((), None)
-                changes = self._registration_changes()
-                await asyncio.to_thread(self.record.change, *changes, everything)
             try:
-                self.store.refresh()
-                self._look_at_tokens()
-            except StoreError as error:
-                _report.error("%s", error)
+                await self._upkeep()
+            except (SlackwaterError, OSError, RuntimeError) as error:
+                # No descriptor, no space, no thread to be had: what is served does not depend on upkeep.
+                _report.error("upkeep failed, and is tried again: %s", error)
+
+    async def _upkeep(self) -> None:
+        sent = sum(lane.sessions.messages["sent"] for lane in self.lanes.values())
+        self.rates.note(rows=self.engine.applied_rows, sent=sent)
+        self._settle_memory()
+        due = self.engine.position - self.snapshot_position >= self.settings.snapshot_every
+        if due and time.monotonic() >= self._snapshot_due:
+            position, state = self.engine.position, self.engine.snapshot(self.generation)
+            await asyncio.to_thread(self._write_snapshot, position, state)
+        if self.engine.changed or self.record.behind:
+            everything, _ = self._registrations() if self.record.behind else ((), None)
+            changes = self._registration_changes()
+            await asyncio.to_thread(self.record.change, *changes, everything)
+        self.store.refresh()
+        self._look_at_tokens()
 
     def _look_at_tokens(self) -> None:
         for sessions in (lane.sessions for lane in self.lanes.values()):
@@ -627,6 +541,7 @@ class Node:
         except SlackwaterError as error:
             # The log has it all: a full disk must not end the service.
             _report.error("%s", error)
+            self._snapshot_due = time.monotonic() + SNAPSHOT_AGAIN
             return
         self.snapshot_position = position
 
@@ -638,12 +553,3 @@ class Node:
         present = self.engine.registrations
         changed = [present[number] for number in numbers if number in present]
         return changed, [number for number in numbers if number not in present], self.engine.position
-
-
-def _registered(entries: Iterable[Entry]) -> Iterator[StandingQuery]:
-    """The queries that are to be kept here from these entries on."""
-    for entry in entries:
-        record = entry.record
-        if isinstance(record, Registered) and record.host == HostKind.NODE.value and record.query is not None:
-            with suppress(SlackwaterError):
-                yield kept_as(query_of(record.query, record.text))

@@ -1,7 +1,10 @@
 """Server limits: how much a client may request, over REST and over live connections."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from math import inf
 
+from slackwater.core.errors import SlackwaterError
 from slackwater.sql.parse import LONGEST_STATEMENT
 
 
@@ -17,6 +20,14 @@ class ServerLimits:
     """Bytes of any other request; the longest statement fits, with every character written as an escape."""
     body_seconds: float = 30.0
     """Until a body is complete; a slower sender is disconnected."""
+    head_seconds: float = 10.0
+    """Until the head of a request is complete, from the beginning of the connection or from its first byte on."""
+    idle_seconds: float = 30.0
+    """Between two requests of one connection; and for a peer to take some of an answer."""
+    sockets: int = 24_000
+    """Open TCP connections, live ones among them; fewer where the process may not open so many files."""
+    sockets_an_address: int = 0
+    """Those of one peer address, of IPv6 the first 64 bits; 0: three quarters of all, so that others find room."""
     rows: int = 100_000
     """Rows of one request."""
     pending_rows: int = 400_000
@@ -65,3 +76,28 @@ class ServerLimits:
     """Rows of the quarantine in one answer."""
     quarantine_positions: int = 200_000
     """Positions of the log that are looked through for them."""
+
+
+def limits_of(settings: Iterable[str], limits: ServerLimits | None = None) -> ServerLimits:
+    """Limits with some of them set as text, as an operator does on the command line.
+
+    >>> limits_of(["head_seconds=2.5", "rows=10"]).head_seconds
+    2.5
+    """
+    known = {one.name: one.default for one in fields(ServerLimits)}
+    chosen: dict[str, int | float] = {}
+    for setting in settings:
+        name, _, text = setting.partition("=")
+        if name not in known:
+            raise SlackwaterError(f"--limit {setting}: there is no limit {name!r}; there are {', '.join(known)}")
+        whole, least = isinstance(known[name], int), 0 if name == "sockets_an_address" else 1
+        try:
+            value = int(text) if whole else float(text)
+        except ValueError:
+            value = -1
+        if whole and value < least:
+            raise SlackwaterError(f"--limit {setting}: write {name}=N, a whole number from {least} on")
+        if not whole and not 0 < value < inf:
+            raise SlackwaterError(f"--limit {setting}: write {name}=SECONDS, more than 0")
+        chosen[name] = value
+    return replace(limits or ServerLimits(), **chosen)  # type: ignore[arg-type]

@@ -104,7 +104,9 @@ class ServerState:
             case Received():
                 session = self.sessions.get(event.connection)
                 if session is not None:
-                    session.last_received = now
+                    if session.opened or isinstance(event.message, Open):
+                        # What comes before a session is opened is passed over: it keeps no connection alive.
+                        session.last_received = now
                     self._received(session, event, now)
             case Applied():
                 self._applied(event, now)

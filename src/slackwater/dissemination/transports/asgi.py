@@ -7,8 +7,9 @@ web server a connection that overflows, or that closes, is left to that server t
 
 import asyncio
 import socket
+from collections.abc import Mapping, MutableMapping
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
@@ -19,7 +20,8 @@ from slackwater.dissemination.transports.socket import ABNORMAL, NO_CODE, WebSoc
 if TYPE_CHECKING:
     from websockets.http11 import Request
 
-_EXTENSION = "slackwater"
+EXTENSION = "slackwater"
+"""Name of what this project's own protocols add to the scope of a request."""
 _BY_SERVER = {1002, 1003, 1007, 1009, 1011}
 """Codes with which the web server itself ends a WebSocket; a client sends none of them by itself."""
 
@@ -28,6 +30,29 @@ _LINGER = 1.0
 """Seconds for a peer that violated the protocol to read the reason."""
 _GONE = (RuntimeError, OSError, WebSocketDisconnect)
 """Exceptions of Starlette and uvicorn for a WebSocket that has ended."""
+
+
+class ConnectionSlot(Protocol):
+    """The slot that a server keeps for a connection."""
+
+    def recognise(self) -> None:
+        """A request over the connection was admitted."""
+        ...
+
+    def live(self) -> None:
+        """The connection is an accepted WebSocket from now on."""
+        ...
+
+    def gone(self) -> None:
+        """The connection has ended."""
+        ...
+
+
+def recognise(scope: Mapping[str, Any]) -> None:
+    """Tell the slot of a request's connection that the request was admitted; other web servers have no slots."""
+    slot: ConnectionSlot | None = (scope.get("extensions") or {}).get(EXTENSION, {}).get("slot")
+    if slot is not None:
+        slot.recognise()
 
 
 class Hold:
@@ -41,6 +66,8 @@ class Hold:
 class HeldProtocol(WebSocketsSansIOProtocol):
     """uvicorn's WebSocket, whose application may drop the socket."""
 
+    slot: ConnectionSlot | None = None
+    """Set by the server before the connection is handed over, if it keeps slots."""
     _hold: Hold | None = None
     _lingering: asyncio.TimerHandle | None = None
 
@@ -56,7 +83,7 @@ class HeldProtocol(WebSocketsSansIOProtocol):
         super().handle_connect(event)
         if not self.close_sent:
             self._hold = Hold(self.transport)
-            self.scope["extensions"][_EXTENSION] = {"hold": self._hold}
+            self.scope["extensions"][EXTENSION] = {"hold": self._hold}
 
     def data_received(self, data: bytes) -> None:
         """Hand over what came before garbage; uvicorn would let go of what arrived in the same piece."""
@@ -64,6 +91,11 @@ class HeldProtocol(WebSocketsSansIOProtocol):
             return
         self.conn.receive_data(data)
         self.handle_events()
+        if not self.handshake_initiated and self.conn.handshake_exc is not None:
+            # A head that HTTP allows and WebSocket does not, as one of too many lines: uvicorn would wait for more.
+            self.transport.write(b"".join(self.conn.data_to_send()))
+            self.transport.close()
+            return
         if self.conn.parser_exc is not None and not self.close_sent:
             self.handle_parser_exception()
 
@@ -88,6 +120,14 @@ class HeldProtocol(WebSocketsSansIOProtocol):
         super().connection_lost(exc)
         if self._hold is not None:
             self._hold.gone.set()
+        if self.slot is not None:
+            self.slot.gone()
+
+    async def send(self, message: MutableMapping[str, Any]) -> None:  # type: ignore[override]
+        """Tell the slot when the WebSocket is accepted: from then on its session has the say."""
+        await super().send(message)  # type: ignore[arg-type]
+        if self.slot is not None and message["type"] == "websocket.accept":
+            self.slot.live()
 
 
 class AsgiSocket:
@@ -101,7 +141,7 @@ class AsgiSocket:
         self._socket = socket
         client = socket.client
         self._peer = "unknown" if client is None else f"{client.host}:{client.port}"
-        self._hold: Hold | None = (socket.scope.get("extensions") or {}).get(_EXTENSION, {}).get("hold")
+        self._hold: Hold | None = (socket.scope.get("extensions") or {}).get(EXTENSION, {}).get("hold")
         self._over: WebSocketOver | None = None
 
     @property

@@ -86,13 +86,18 @@ class SparkLane(Lane):
 
     async def follow(self) -> None:
         """Follow the publication log. An error puts this lane in doubt and affects no other lane."""
+        gone = False
         while True:
             try:
+                if gone:
+                    self._begin_again()
+                    gone = False
                 await self._follow()
             except PositionGone as error:
                 _report.warning("%s", error)
-                self._begin_again()
-            except SlackwaterError as error:
+                gone = True
+                await asyncio.sleep(LOOK_SECONDS)
+            except (SlackwaterError, OSError) as error:
                 if self._trouble is None:
                     _report.error("the Spark host cannot be followed: %s", error)
                 self._trouble = f"the Spark host cannot be followed: {error}"

@@ -15,8 +15,10 @@ from starlette.responses import Response
 from starlette.routing import Route, WebSocketRoute
 
 from slackwater.core.errors import SlackwaterError
+from slackwater.dissemination.transports.asgi import recognise
 from slackwater.evaluator import Evaluator
 from slackwater.server.access import Caller, caller
+from slackwater.server.connections import ConnectionSlots
 from slackwater.server.group_commit import Busy
 from slackwater.server.live import Live
 from slackwater.server.node import Node
@@ -34,13 +36,19 @@ _SENTENCES = {
 }
 
 
-def make_app(node: Node, failed: Callable[[], None] = lambda: None, live: Live | None = None) -> Starlette:
+def make_app(
+    node: Node,
+    failed: Callable[[], None] = lambda: None,
+    live: Live | None = None,
+    slots: ConnectionSlots | None = None,
+) -> Starlette:
     """The application of an open node; `failed` is called when the node cannot go on. The node ends with it."""
     live = live or Live(node)
     service = Service(
         node,
         Evaluator(node.settings.limits),
         ThreadPoolExecutor(node.settings.limits.queries, thread_name_prefix="slackwater-query"),
+        slots=slots,
     )
     described = msgspec.json.encode(document(OPERATIONS))
 
@@ -90,7 +98,10 @@ def _endpoint(operation: RestOperation, service: Service) -> Callable[[Request],
         try:
             if service.busy > service.limits.requests:
                 raise Busy(f"{service.busy} requests are under way already; come again in a moment")
-            who = Caller() if operation.scope is None else caller(request, service.node.store, operation.scope)
+            who = Caller()
+            if operation.scope is not None:
+                who = caller(request, service.node.store, operation.scope)
+                recognise(request.scope)
             _check_parameters(request, known)
             return await operation.handler(Call(service, request, who))
         except SlackwaterError as error:

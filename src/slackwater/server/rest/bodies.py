@@ -275,3 +275,15 @@ class Metrics(msgspec.Struct, frozen=True):
     log_appends: Whole
     log_changes: Whole
     resident_bytes: Whole
+    sockets: Whole
+    """TCP connections, live ones among them."""
+    sockets_most: Whole
+    """As many there may be, as the limits and the descriptors of the process allow."""
+    sockets_refused: Whole
+    """New connections that found no room."""
+    sockets_evicted: Whole
+    """Connections that were closed to make room for new ones."""
+    sockets_timed_out: Whole
+    """Connections that were closed because the peer sent or took nothing for too long."""
+    accept_pauses: Whole
+    """How often no new connection could be taken for a while."""

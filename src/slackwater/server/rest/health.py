@@ -1,10 +1,12 @@
 """REST of operation: health, readiness, metrics, upstreams."""
 
+from collections import Counter
 from http import HTTPStatus
 from pathlib import Path
 
 from starlette.responses import Response
 
+from slackwater.server.connections import ConnectionSlots
 from slackwater.server.rest.bodies import Health, Metrics, Ready, Upstreams
 from slackwater.server.rest.errors import RequestRefused
 from slackwater.server.rest.operation import JSON, Call, Parameter, RestOperation, answered, wrong
@@ -60,6 +62,7 @@ async def metrics(call: Call) -> Response:
             log_appends=node.appends,
             log_changes=node.changes,
             resident_bytes=_resident(),
+            **_sockets(call.service.slots),
         )
     )
 
@@ -75,6 +78,18 @@ async def offers(call: Call) -> Response:
     if counts not in ("true", "false"):
         raise wrong("notifications must be true or false")
     return answered(call.node.offers(counts == "true"))
+
+
+def _sockets(slots: ConnectionSlots | None) -> dict[str, int]:
+    counts = Counter[str]() if slots is None else slots.counts
+    return {
+        "sockets": 0 if slots is None else len(slots),
+        "sockets_most": 0 if slots is None else slots.limits.most,
+        "sockets_refused": counts["refused"],
+        "sockets_evicted": counts["evicted"],
+        "sockets_timed_out": counts["timed out"],
+        "accept_pauses": counts["pauses"],
+    }
 
 
 def _resident() -> int:

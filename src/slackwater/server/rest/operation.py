@@ -18,6 +18,7 @@ from slackwater.core.arrow import STREAM_MEDIA_TYPE
 from slackwater.core.schema import TableSchema
 from slackwater.evaluator import Evaluator
 from slackwater.server.access import Caller
+from slackwater.server.connections import ConnectionSlots
 from slackwater.server.node import Node
 from slackwater.server.rest.errors import RequestRefused
 from slackwater.server.store import Scope
@@ -45,6 +46,8 @@ class Service:
     """One-shot queries that run or wait."""
     busy: int = 0
     """Requests under way."""
+    slots: ConnectionSlots | None = None
+    """TCP connections of the process, where its own listener takes them."""
 
     @property
     def limits(self) -> ServerLimits:

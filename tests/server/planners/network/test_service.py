@@ -131,10 +131,10 @@ async def test_a_log_that_is_away_is_told_to_those_who_have_plans_too(tmp_path: 
     try:
         network = node.planner(NetworkPlanner)
         assert network is not None
-        node._away_since = time.monotonic() - 1 - node.settings.rules.lease / 1_000_000
-        node._doubt_log("the bus does not answer")
+        node.follower.away_since = time.monotonic() - 1 - node.settings.rules.lease / 1_000_000
+        node.follower.judge("the bus does not answer")
         assert [one.sessions.state._doubt for one in node.lanes.values()] == ["the bus does not answer"] * 2
-        node._doubt_log(None)
+        node.follower.judge(None)
         assert [one.sessions.state._doubt for one in node.lanes.values()] == [None, None]
     finally:
         node.close()

@@ -1,0 +1,85 @@
+"""HTTP protocol: uvicorn's, which tells the slot of its connection what the connection is at.
+
+uvicorn has one time-out, for a connection that is idle after an answer, and a single byte ends it. A head or a body
+that never becomes complete, and an answer that nobody reads, would be waited for as long as the peer likes.
+"""
+
+import asyncio
+from typing import Any
+
+import h11
+from uvicorn._types import HTTPScope
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+
+from slackwater.dissemination.transports.asgi import EXTENSION, HeldProtocol
+from slackwater.server.acceptor import Slot
+from slackwater.server.connections import ConnectionPhase
+
+
+class SlotProtocol(H11Protocol):
+    """HTTP/1.1 over a connection with a slot."""
+
+    def __init__(self, slot: Slot, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self._slot = slot
+        self._upgraded = False
+        made_for = self.ws_protocol_class
+
+        def web_socket(**given: Any) -> asyncio.Protocol:
+            assert made_for is not None
+            protocol = made_for(**given)
+            if isinstance(protocol, HeldProtocol):
+                protocol.slot = slot
+            self._upgraded = True
+            return protocol
+
+        self.ws_protocol_class = None if made_for is None else web_socket  # type: ignore[assignment]
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin with the head of a request."""
+        super().connection_made(transport)
+        self._slot.begin(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Give the slot back."""
+        super().connection_lost(exc)
+        self._slot.gone()
+
+    def data_received(self, data: bytes) -> None:
+        """Tell what the connection is at now."""
+        super().data_received(data)
+        self._tell(began=bool(data))
+
+    def handle_events(self) -> None:
+        """Add the slot to the scope of a request; its task begins after this returns."""
+        super().handle_events()
+        # uvicorn has no scope and no cycle before the first request, though it does not say so.
+        scope: HTTPScope | None = self.scope
+        if scope is not None and not self._upgraded:
+            scope.setdefault("extensions", {})[EXTENSION] = {"slot": self._slot}
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no request. Where another one has begun no answer fits in: the connection ends."""
+        if self.conn.our_state is h11.IDLE:
+            super().send_400_response(msg)
+        else:
+            self.transport.abort()
+
+    def on_response_complete(self) -> None:
+        """Tell what the connection is at after an answer; what came meanwhile may be the next request."""
+        super().on_response_complete()
+        self._tell(began=bool(self.conn.trailing_data[0]))
+
+    def _tell(self, *, began: bool) -> None:
+        if self._upgraded or self.transport.is_closing():
+            return
+        cycle: RequestResponseCycle | None = self.cycle
+        answered = cycle is None or cycle.response_complete
+        theirs = self.conn.their_state
+        if theirs is h11.IDLE:
+            # Before the first request the time runs from the beginning.
+            self._slot.enter(ConnectionPhase.HEAD if began or cycle is None else ConnectionPhase.IDLE)
+        elif theirs is h11.SEND_BODY:
+            self._slot.enter(ConnectionPhase.REST if answered else ConnectionPhase.BODY)
+        else:
+            self._slot.enter(ConnectionPhase.IDLE if answered else ConnectionPhase.ANSWER)

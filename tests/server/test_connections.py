@@ -1,0 +1,154 @@
+"""Connection slots against a list that is searched, and the order in which connections make room."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from slackwater.server.connections import ConnectionPhase, ConnectionSlots, SlotLimits
+
+LIMITS = SlotLimits(6, 4, head_seconds=1.0, body_seconds=3.0, idle_seconds=2.0, turns=0)
+HERE, THERE = "192.0.2.1", "192.0.2.2"
+
+
+@dataclass
+class Plain:
+    """One connection of the oracle; `order` says when it came to its rank."""
+
+    number: int
+    address: str
+    phase: ConnectionPhase
+    since: float
+    order: int
+    stranger: bool = True
+
+    @property
+    def rank(self) -> int | None:
+        silent = self.phase in (ConnectionPhase.HEAD, ConnectionPhase.REST)
+        if self.phase is ConnectionPhase.LIVE:
+            return None
+        if self.stranger:
+            return 0 if silent else 1
+        return 2 if silent or self.phase is ConnectionPhase.IDLE else None
+
+
+class Oracle:
+    """The slow version: a list."""
+
+    def __init__(self) -> None:
+        self.list: list[Plain] = []
+
+    def evicted(self, some: list[Plain]) -> Plain | None:
+        ranked = [(one.rank, one.order, one) for one in some if one.rank is not None]
+        return min(ranked, key=lambda found: found[:2])[2] if ranked else None
+
+    def admit(self, address: str) -> tuple[bool, int | None]:
+        own = [one for one in self.list if one.address == address]
+        full = own if len(own) >= LIMITS.most_an_address else self.list if len(self.list) >= LIMITS.most else None
+        if full is None:
+            return True, None
+        victim = self.evicted(full)
+        if victim is None:
+            return False, None
+        self.list.remove(victim)
+        return True, victim.number
+
+    def overdue(self, now: float) -> set[int]:
+        return {one.number for one in self.list if one.since + LIMITS.seconds(one.phase) <= now}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_like_a_list(seed: int) -> None:
+    rng = random.Random(seed)
+    slots, oracle = ConnectionSlots(LIMITS), Oracle()
+    now = 0.0
+    for order in range(400):
+        now += rng.choice((0.0, 0.1, 0.7))
+        one = rng.choice(oracle.list) if oracle.list else None
+        match rng.randrange(6):
+            case 0 | 1:
+                address = rng.choice((HERE, HERE, THERE))
+                taken, evicted = oracle.admit(address)
+                grant = slots.admit(address, now)
+                assert (grant.number is not None, grant.evicted) == (taken, evicted)
+                if grant.number is not None:
+                    oracle.list.append(Plain(grant.number, address, ConnectionPhase.HEAD, now, order))
+            case 2 | 3 if one is not None:
+                phase = rng.choice(list(ConnectionPhase))
+                slots.enter(one.number, phase, now)
+                if phase is not one.phase:
+                    one.phase, one.since, one.order = phase, now, order
+            case 4 if one is not None:
+                slots.recognise(one.number)
+                if one.stranger:
+                    one.stranger, one.order = False, order
+            case _ if one is not None:
+                slots.leave(one.number)
+                oracle.list.remove(one)
+        assert {number for number, _ in slots.overdue(now)} == oracle.overdue(now)
+        assert len(slots) == len(oracle.list)
+        assert slots.has_room == (len(oracle.list) < LIMITS.most or oracle.evicted(oracle.list) is not None)
+        slots._check()
+
+
+def numbers(slots: ConnectionSlots, address: str, count: int, now: float = 0.0) -> Iterator[int]:
+    for _ in range(count):
+        number = slots.admit(address, now).number
+        assert number is not None
+        yield number
+
+
+def test_an_idle_connection_of_a_known_sender_outlives_strangers() -> None:
+    slots = ConnectionSlots(LIMITS)
+    honest, answered, silent = numbers(slots, HERE, 3)
+    slots.enter(honest, ConnectionPhase.ANSWER, 0.0)
+    slots.recognise(honest)
+    slots.enter(honest, ConnectionPhase.IDLE, 0.0)
+    slots.enter(answered, ConnectionPhase.ANSWER, 0.0)
+    slots.enter(answered, ConnectionPhase.IDLE, 0.0)
+    assert [slots.evict() for _ in range(4)] == [silent, answered, honest, None]
+
+
+def test_an_address_takes_from_itself() -> None:
+    slots = ConnectionSlots(LIMITS)
+    (other,) = numbers(slots, THERE, 1)
+    own = list(numbers(slots, HERE, LIMITS.most_an_address))
+    assert [slots.admit(HERE, 0.0).evicted for _ in own] == own
+    assert slots.admit(THERE, 0.0).evicted is None
+    assert slots.admit(THERE, 0.0).evicted == other
+
+
+def test_what_is_at_work_is_never_closed_for_a_new_one() -> None:
+    slots = ConnectionSlots(LIMITS)
+    working = [*numbers(slots, HERE, 3), *numbers(slots, THERE, 3)]
+    for number in working:
+        slots.enter(number, ConnectionPhase.LIVE, 0.0)
+    assert not slots.has_room
+    assert not slots.will_have_room
+    assert slots.admit(HERE, 0.0).number is None
+    assert list(slots.overdue(1e9)) == []
+    slots.leave(working[0])
+    assert slots.admit(HERE, 0.0).number is not None
+
+
+def test_a_new_connection_has_its_turns() -> None:
+    limits = SlotLimits(2, 2, head_seconds=1.0, body_seconds=1.0, idle_seconds=1.0, turns=3)
+    slots = ConnectionSlots(limits)
+    first, second = numbers(slots, HERE, 2)
+    for _ in range(limits.turns):
+        assert not slots.has_room
+        assert slots.will_have_room
+        slots.begin_turn()
+    assert slots.admit(THERE, 0.0).evicted == first
+    assert slots.admit(THERE, 0.0).evicted == second
+    assert slots.admit(THERE, 0.0).number is None
+
+
+def test_a_byte_now_and_then_does_not_prolong_a_head() -> None:
+    slots = ConnectionSlots(LIMITS)
+    (slow,) = numbers(slots, HERE, 1)
+    for tenth in range(10):
+        slots.enter(slow, ConnectionPhase.HEAD, tenth / 10)
+        assert list(slots.overdue(tenth / 10)) == []
+    assert list(slots.overdue(1.0)) == [(slow, ConnectionPhase.HEAD)]
