@@ -5,6 +5,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from slackwater.core.hosts import HostKind
+from slackwater.log.address import on_a_bus
+from slackwater.log.extent import LogExtent
 from slackwater.server.lanes.base import Lane
 from slackwater.server.lanes.local import LocalLane
 from slackwater.server.lanes.network import NetworkLane, PlanState
@@ -32,7 +34,11 @@ def spark_lane(node: "Node") -> Lane | None:
         return None
     rules = replace(node.settings.rules, host=HostKind.SPARK)
     reached = lambda: node.engine.position  # noqa: E731
-    return SparkLane(folder, *node.identity, rules, node.registrar, node.append, reached, node.channels)
+    extent = lambda: LogExtent.of(node.log)  # noqa: E731
+    afar = on_a_bus(node.settings.log) and not node.writable
+    return SparkLane(
+        folder, *node.identity, rules, node.registrar, node.append, reached, extent, node.channels, afar=afar
+    )
 
 
 def network_lane(node: "Node") -> Lane | None:
