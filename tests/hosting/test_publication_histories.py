@@ -21,8 +21,9 @@ from slackwater.hosting.publication_log import (
     read_editions,
 )
 from slackwater.hosting.step import Step
-from slackwater.log.extent import LogExtent, PlaceRelation
+from slackwater.log.extent import LogExtent
 from slackwater.processing.base import Notifications
+from tests.support import planted_place_bugs
 from tests.support.publication_world import history
 
 
@@ -55,29 +56,14 @@ def test_values_are_those_of_the_history_they_name_often(seed: int, tmp_path: Pa
     history(seed, tmp_path, 300)
 
 
-def _old_accepted(self: LogExtent, place: Place) -> PlaceRelation:
-    """Planted: an incarnation that the log does not list passes for one of it."""
-    listed = any(one.number == place.incarnation for one in self.lineage.incarnations)
-    held = self.lineage.holds(place, self.end) if listed else place.position <= self.end
-    return PlaceRelation.HELD if held else PlaceRelation.AHEAD
-
-
-def _end_unchecked(self: LogExtent, place: Place) -> PlaceRelation:
-    """Planted: the end of an incarnation is not looked at."""
-    listed = any(one.number == place.incarnation for one in self.lineage.incarnations)
-    held = place.position == 0 or (listed and place.position <= self.end)
-    return PlaceRelation.HELD if held else PlaceRelation.FOREIGN
-
-
-def _any_edition(self: PublicationReader, place: Place) -> bool:
-    """Planted: the values of two hosts pass for those of one."""
+def any_edition_accepted(self: PublicationReader, place: Place) -> bool:
+    """Planted: values that two hosts published pass for those of one."""
     return True
 
 
 BUGS: list[tuple[type, str, Callable[..., object]]] = [
-    (LogExtent, "relation", _old_accepted),
-    (LogExtent, "relation", _end_unchecked),
-    (PublicationReader, "_is_ours", _any_edition),
+    *((LogExtent, "relation", bug) for bug in planted_place_bugs.BUGS),
+    (PublicationReader, "_is_ours", any_edition_accepted),
 ]
 
 

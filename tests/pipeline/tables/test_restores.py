@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,9 +11,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from slackwater.core import Instant, LogError, Position, StoreError
+from slackwater.core import Instant, LogError, Position, StoreError, disk
 from slackwater.core.lineage import FORMER, Place
-from slackwater.log import LocalLog, Updates
+from slackwater.log import LocalLog, TableDefined, Updates
 from slackwater.log.extent import LogExtent
 from slackwater.pipeline.jobs.load import load
 from slackwater.pipeline.source import LogOptions, LogPart, LogStreamReader
@@ -26,9 +27,12 @@ from slackwater.pipeline.tables.store import TableStore
 from slackwater.pipeline.tables.stream import run_pipeline
 from slackwater.pipeline.tables.tasks import InProcess
 from slackwater.sources import infer
+from tests.support.planted_place_bugs import BUGS, Relation
 
 if TYPE_CHECKING:
     from tests.pipeline.conftest import History, World
+
+NOT_COPIED = shutil.ignore_patterns("durable", "lock")
 
 
 class Restored:
@@ -49,7 +53,7 @@ class Restored:
 
     def put_back(self) -> None:
         shutil.rmtree(self.log)
-        shutil.copytree(self._copy, self.log, ignore=shutil.ignore_patterns("durable", "lock"))
+        shutil.copytree(self._copy, self.log, ignore=NOT_COPIED)
 
     def go_on(self) -> None:
         with LocalLog(self.log) as log:
@@ -58,6 +62,13 @@ class Restored:
     def restore(self) -> None:
         self.put_back()
         self.go_on()
+
+
+@pytest.fixture
+def quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing here is about power cuts."""
+    monkeypatch.setattr(disk, "sync", lambda descriptor: None)
+    monkeypatch.setattr(disk, "sync_folder", lambda folder: None)
 
 
 @pytest.fixture
@@ -102,6 +113,74 @@ def test_tables_of_another_history_are_made_anew(
     world.check(snapshot(out / "aside"), restored.first)
     assert (out / "aside" / "checkpoint").is_dir()
     assert not (out / "checkpoint").exists()
+
+
+class Restores:
+    """A log that is copied, restored and opened again, and tables that follow it; all follows from the seed."""
+
+    def __init__(self, world: "World", folder: Path, seed: int) -> None:
+        self.random, self.world, self.folder = Random(seed), world, folder
+        self.pool = world.history(seed, batches=30, rows=10).records
+        self.anew = self.copies = 0
+        self.writing = LocalLog(folder / "log")
+        self.writing.append(self.pool[:2])
+        self.copy()
+
+    def append(self) -> None:
+        for _ in range(self.random.randint(1, 3)):
+            self.writing.append([self.random.choice(self.pool[2:])])
+
+    def copy(self) -> None:
+        shutil.copytree(self.folder / "log", self.folder / f"copy-{self.copies}", ignore=NOT_COPIED)
+        self.copies += 1
+
+    def restore(self) -> None:
+        self.writing.close()
+        shutil.rmtree(self.folder / "log")
+        shutil.copytree(self.folder / f"copy-{self.random.randrange(self.copies)}", self.folder / "log")
+        self.writing = LocalLog(self.folder / "log")
+        self.append()
+
+    def follow(self) -> None:
+        out = self.folder / "out"
+        with LocalLog(self.folder / "log", read_only=True) as log, TableStore(out) as store:
+            before = store.state.manifest.version
+            stand(store, log, log.path)
+            self.anew += store.state.manifest.version < before
+            end = Position(self.random.randint(store.state.position, log.end))
+            if end > store.state.position:
+                follow(store, log, end)
+            if self.random.random() < 0.3:
+                settle(store, InProcess())
+            records = tuple(entry.record for entry in log.read(Position(0), Position(store.state.position)))
+            defined = {one.schema.name for one in records if isinstance(one, TableDefined)}
+            assert {table.name for table in snapshot(out).tables} == defined
+            self.world.check(snapshot(out), type(self.world.history(1))(records))
+
+    def run(self, steps: int) -> int:
+        try:
+            for _ in range(steps):
+                self.random.choices([self.append, self.copy, self.restore, self.follow], [30, 8, 10, 30])[0]()
+        finally:
+            self.writing.close()
+        return self.anew
+
+
+def test_tables_hold_what_the_history_of_their_place_holds(world: "World", tmp_path: Path, quick_disk: None) -> None:
+    assert sum(Restores(world, tmp_path / str(seed), seed).run(60) for seed in range(3)) > 2
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_planted_bug_is_found(
+    bug: Relation, world: "World", tmp_path: Path, quick_disk: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LogExtent, "relation", bug)
+    for seed in range(20):
+        try:
+            Restores(world, tmp_path / str(seed), seed).run(60)
+        except AssertionError:
+            return
+    pytest.fail("no history shows the bug")
 
 
 def test_a_place_before_the_copy_is_gone_on_from(world: "World", restored: Restored, tmp_path: Path) -> None:
@@ -258,7 +337,7 @@ def test_a_pipeline_on_spark_over_a_restore(
     world: "World", spark: SparkSession, restored: Restored, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     out = tmp_path / "out"
-    with run_pipeline(restored.log, out, spark, available_now=True, max_rows=60) as run:
+    with run_pipeline(restored.log, out, spark, available_now=True) as run:
         run.wait()
     world.check(snapshot(out), restored.first)
     with run_pipeline(restored.log, out, spark) as run:
@@ -266,7 +345,7 @@ def test_a_pipeline_on_spark_over_a_restore(
         restored.restore()
         with pytest.raises(StoreError, match="no part of the log"):
             run.wait(60)
-    with run_pipeline(restored.log, out, spark, available_now=True, max_rows=60) as run:
+    with run_pipeline(restored.log, out, spark, available_now=True) as run:
         run.wait()
     assert [one.message.count("the tables are made anew from the log") for one in caplog.records] == [1]
     world.check(snapshot(out), restored.second)
