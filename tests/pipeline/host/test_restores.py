@@ -172,25 +172,48 @@ def test_on_spark_too(spark: SparkSession, tmp_path: Path) -> None:
     restores(tmp_path, 1_001, OnExecutors(spark.sparkContext), 12)
 
 
-def test_a_worker_that_read_another_history_is_not_used(tmp_path: Path) -> None:
+def worker_comes_back(tmp_path: Path) -> None:
     """A worker stays away while the log is restored, and comes back as it was, at a position that was taken again."""
     world, workers = RestoredLog(tmp_path, 5), Workers(1, workers=2)
     away, here = workers._live
     with SparkHost(world.folder, tmp_path / "host", workers, shards=1) as host:
-        world.append()
+        while len(world.history.standing) < 8:
+            world.append()
+        world.copy()
+        world.append(40)
         workers._live = [away]
         assert host.batch()
+        was = host.position
         world.put_back()
         world.open()
-        workers._live = [here]
-        while world.log.end < next(iter(away.values()))._engine.position:  # type: ignore[union-attr]
-            world.append(1)
+        while world.log.end < was:
+            world.log.append(world.history.more(1))
+        workers._live, host._max_rows = [here], was
         assert host.batch()
+        assert host.position == was
         workers._live = [away]
-        world.append()
-        assert host.batch()
-        exact(host, world.log)
+        world.append(40)
+        while host.batch():
+            pass
+        assert host.position == world.log.end
+    reader = PublicationReader(tmp_path / "host")
+    reader.catch_up()
+    right(reader.replica, world.log)
     world.close()
+
+
+def test_a_worker_that_read_another_history_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker_comes_back(tmp_path / "sound")
+    monkeypatch.setattr(ShardTask, "counts", lambda *_: True)
+    with pytest.raises((AssertionError, KeyError)):
+        worker_comes_back(tmp_path / "planted")
+
+
+def test_a_planted_bug_of_reading_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shard that does not look at the log again when it has read."""
+    monkeypatch.setattr(ShardTask, "check_history", lambda _: None)
+    with pytest.raises((AssertionError, KeyError, StoreError)):
+        _ = [restores(tmp_path / str(seed), seed, Workers(seed, deaths=0.1), 40) for seed in range(20)]
 
 
 def test_a_log_that_does_not_begin_at_0_is_refused_and_nothing_is_touched(tmp_path: Path) -> None:

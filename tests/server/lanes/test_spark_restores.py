@@ -65,7 +65,7 @@ async def test_rows_of_a_history_that_was_lost_are_not_shown(tmp_path: Path) -> 
                     assert {row["symbol"] for row in shown.rows} == {"both0", "both1"}
                     shutil.copytree(log, tmp_path / "copy", ignore=NOT_COPIED)
                     await ingest(client, "lost", 5)
-                    await shown.wait_until(lambda one: len(one.rows) == 7, 10)
+                    await shown.wait_until(lambda one: len(one.rows or ()) == 7, 10)
         server.kill()
         shutil.rmtree(log)
         (tmp_path / "copy").rename(log)
@@ -80,7 +80,7 @@ async def test_rows_of_a_history_that_was_lost_are_not_shown(tmp_path: Path) -> 
                 assert not {row["symbol"] for row in shown.rows} & {f"lost{n}" for n in range(5)}
             with SparkHost(log, folder, Workers(2), shards=1) as host:
                 async with hosted(host):
-                    await shown.wait_until(lambda one: one.certain and len(one.rows) == 22, 20)
+                    await shown.wait_until(lambda one: one.certain and len(one.rows or ()) == 22, 20)
             assert {row["symbol"][:3] for row in shown.rows} == {"bot", "new"}
         assert (folder / "aside" / "said").is_dir()
     finally:
