@@ -10,6 +10,7 @@ import pytest
 
 import slackwater
 from slackwater.client.client import Client
+from slackwater.client.live.subscription import Subscription
 from slackwater.core import HostKind, Placement, Position
 from slackwater.core.lineage import Lineage
 from slackwater.hosting.publication import Publication, PublishedStep
@@ -51,37 +52,54 @@ async def ingest(client: Client, prefix: str, count: int) -> None:
     await client.ingest("quotes", [{"symbol": f"{prefix}{n}", "price": 1.0 + n} for n in range(count)])
 
 
+LOST = {f"lost{n}" for n in range(5)}
+LEASE = 0.6
+
+
+def symbols(subscription: Subscription) -> set[object]:
+    return {row["symbol"] for row in subscription.rows}
+
+
 async def test_rows_of_a_history_that_was_lost_are_not_shown(tmp_path: Path) -> None:
     log, folder = tmp_path / "server" / "log", tmp_path / "spark"
-    server = ServerProcess(tmp_path / "server", "--lease", "0.6", "--spark", str(folder))
+    server = ServerProcess(tmp_path / "server", "--lease", str(LEASE), "--spark", str(folder))
     server.start()
     try:
-        async with slackwater.connect(server.url) as client:
-            await client.execute(TABLE)
-            await ingest(client, "both", 2)
+        async with slackwater.connect(server.url) as former:
+            await former.execute(TABLE)
+            await ingest(former, "both", 2)
             with SparkHost(log, folder, Workers(1), shards=1) as host:
                 async with hosted(host):
-                    shown = await client.subscribe(ROWS).ready(10)
-                    assert {row["symbol"] for row in shown.rows} == {"both0", "both1"}
+                    held = await former.subscribe(ROWS).ready(10)
+                    assert symbols(held) == {"both0", "both1"}
                     shutil.copytree(log, tmp_path / "copy", ignore=NOT_COPIED)
-                    await ingest(client, "lost", 5)
-                    await shown.wait_until(lambda one: len(one.rows or ()) == 7, 10)
-        server.kill()
-        shutil.rmtree(log)
-        (tmp_path / "copy").rename(log)
-        shutil.rmtree(tmp_path / "server" / "snapshots", ignore_errors=True)
-        server.start()
-        async with slackwater.connect(server.url) as client:
-            await ingest(client, "new", 20)
-            # The host is away: what it published is of no use, or of use up to the copy.
-            shown = client.subscribe(ROWS)
-            for _ in range(100):
-                await asyncio.sleep(0.01)
-                assert not {row["symbol"] for row in shown.rows} & {f"lost{n}" for n in range(5)}
-            with SparkHost(log, folder, Workers(2), shards=1) as host:
-                async with hosted(host):
-                    await shown.wait_until(lambda one: one.certain and len(one.rows or ()) == 22, 20)
-            assert {row["symbol"][:3] for row in shown.rows} == {"bot", "new"}
+                    await ingest(former, "lost", 5)
+                    await held.wait_until(lambda one: len(one.rows or ()) == 7, 10)
+            server.kill()
+            shutil.rmtree(log)
+            (tmp_path / "copy").rename(log)
+            shutil.rmtree(tmp_path / "server" / "snapshots", ignore_errors=True)
+            await asyncio.to_thread(server.start)
+            await asyncio.sleep(LEASE)
+            async with slackwater.connect(server.url) as client:
+                await ingest(client, "new", 20)
+                shown = client.subscribe(ROWS)
+
+                def nothing_lost() -> None:
+                    assert not symbols(shown) & LOST
+                    assert not (held.certain and symbols(held) & LOST)
+
+                # The host is away: what it published is of use up to the copy at most.
+                for _ in range(100):
+                    await asyncio.sleep(0.01)
+                    nothing_lost()
+                with SparkHost(log, folder, Workers(2), shards=1) as host:
+                    async with hosted(host), asyncio.timeout(30):
+                        for one in (shown, held):
+                            while not (one.certain and len(one.rows) == 22):
+                                await asyncio.sleep(0.01)
+                                nothing_lost()
+                assert {str(symbol)[:3] for symbol in symbols(held)} == {"bot", "new"}
         assert (folder / "aside" / "said").is_dir()
     finally:
         server.stop()

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from slackwater.core.hosts import HostKind
-from slackwater.log.address import on_a_bus
 from slackwater.log.extent import LogExtent
 from slackwater.server.lanes.base import Lane
 from slackwater.server.lanes.local import LocalLane
@@ -34,11 +33,12 @@ def spark_lane(node: "Node") -> Lane | None:
         return None
     rules = replace(node.settings.rules, host=HostKind.SPARK)
     reached = lambda: node.engine.position  # noqa: E731
-    extent = lambda: LogExtent.of(node.log)  # noqa: E731
-    afar = on_a_bus(node.settings.log) and not node.writable
-    return SparkLane(
-        folder, *node.identity, rules, node.registrar, node.append, reached, extent, node.channels, afar=afar
-    )
+
+    def extent() -> LogExtent:
+        # As the sessions' engine knows the log: a writer all of it, a follower what it has checked.
+        return LogExtent(node.engine.lineage, node.log.end if node.writable else node.engine.position)
+
+    return SparkLane(folder, *node.identity, rules, node.registrar, node.append, reached, extent, node.channels)
 
 
 def network_lane(node: "Node") -> Lane | None:

@@ -4,7 +4,8 @@ The host is another process and may be slow, or dead. While it is behind the log
 its values from the present truth is unknown. Then the leases of clients are not renewed.
 
 The host may also have made its publications from another history than that of the server's log: before a restore from a
-copy, or from another log. Only what the log holds is taken in; while the rest is of another history, the lane is in
+copy, or from another log. Only what the log holds is taken in, so every position served is one of the incarnation that
+the sessions name. What the node has not seen of the log yet waits; while the rest is of another history, the lane is in
 doubt. When the host begins the publication log anew, or the log lost what was taken in, all sessions end: clients come
 again to a replica that begins anew.
 """
@@ -19,7 +20,6 @@ from typing import Any
 
 from slackwater.core.errors import PositionGone, SlackwaterError
 from slackwater.core.hosts import HostKind
-from slackwater.hosting.publication import Publication
 from slackwater.hosting.publication_log import PublicationReader, PublicationsReplaced
 from slackwater.hosting.replica import Replica
 from slackwater.log.extent import LogExtent
@@ -61,15 +61,11 @@ class SparkLane(Lane):
         reached: Callable[[], int],
         extent: Callable[[], LogExtent],
         channels: ChannelHost | None = None,
-        *,
-        afar: bool = False,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._who = (name, generation)
         self._extent = extent
-        self._afar = afar
-        """Whether looking at the log takes time, in which others go on."""
         self._replaced: str | None = None
         """Why the replica must begin anew."""
         self._reader = PublicationReader(folder, extent)
@@ -123,7 +119,7 @@ class SparkLane(Lane):
 
     async def _follow(self) -> None:
         while True:
-            publication = await self._next()
+            publication = self._reader.next()
             self._trouble = None
             if publication is None:
                 self._judge()
@@ -139,9 +135,6 @@ class SparkLane(Lane):
                 await asyncio.sleep(0)
             replica.position = publication.end
             self._judge()
-
-    async def _next(self) -> Publication | None:
-        return await asyncio.to_thread(self._reader.next) if self._afar else self._reader.next()
 
     def _drop(self, why: str) -> None:
         """Serve nothing of the present replica any more; clients reconnect."""
