@@ -24,17 +24,17 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from slackwater.core.backoff import Backoff
-from slackwater.core.errors import LogError, PositionGone, SlackwaterError, StoreError
+from slackwater.core.errors import LogError, SlackwaterError, StoreError
 from slackwater.core.types import Position
 from slackwater.hosting.publication import Publication, PublishedStep, decode_steps, merged_steps
 from slackwater.hosting.publication_log import Cut, PublicationWriter
 from slackwater.hosting.step import Step
-from slackwater.log.address import on_a_bus, shown
+from slackwater.log.address import on_a_bus
 from slackwater.log.extent import LogExtent, PlaceRelation
+from slackwater.pipeline.host.host_place import HostPlace
 from slackwater.pipeline.host.join_cuts import CutRule, recut
 from slackwater.pipeline.host.shard_assignment import Sharding, Shardings, balanced, check_operators, since
 from slackwater.pipeline.host.shards import ShardReport, ShardTask, snapshots_of
-from slackwater.pipeline.source import opened
 from slackwater.pipeline.tables.stream import gist
 from slackwater.processing.base import Notifications, Values
 
@@ -127,12 +127,12 @@ class SparkHost:
         self._progress = progress
         self._wanted = shards or run.width
         self._warm = time.monotonic()
-        self._ahead = False
         self._publications = PublicationWriter(self._folder)
+        self._place = HostPlace(self._log, self._publications)
         try:
-            self._check_start()
+            self._place.check_start()
             self._begin()
-            self._is_held(LogExtent.of(opened(self._log)))
+            self._is_held(self._place.extent())
         except BaseException:
             self._publications.release()
             raise
@@ -170,11 +170,9 @@ class SparkHost:
             try:
                 if self.batch():
                     continue
-                if time.monotonic() - self._warm > WARM_SECONDS and not self._ahead:
-                    self._run(self._standstill(), snapshot=False)
+                if time.monotonic() - self._warm > WARM_SECONDS:
+                    self._stand(snapshot=False)
                 away = None
-            except _CutReplaced:
-                continue
             except LogError as error:
                 now = time.monotonic()
                 if away is None:
@@ -187,7 +185,7 @@ class SparkHost:
 
     def batch(self) -> bool:
         """Take in what is there, up to the most that a batch may have; False where there is nothing."""
-        extent = LogExtent.of(opened(self._log))
+        extent = self._place.extent()
         cut = self._cut(extent) if self._is_held(extent) else None
         if cut is None or cut.end <= self.position:
             return False
@@ -228,18 +226,21 @@ class SparkHost:
 
     def keep_snapshots(self) -> None:
         """Have all shards write down where they are, so that the next host need not catch up."""
-        if self._snapshot_at >= self.position or self._publications.begun() is not None:
-            return
-        extent = LogExtent.of(opened(self._log))
-        if extent.relation(self._publications.replica.place) is PlaceRelation.HELD:
-            # Where the log is replaced this very moment, there is nothing to keep.
-            with suppress(_CutReplaced):
-                self._snapshot_taken(self._run(self._standstill(), snapshot=True))
+        if self._snapshot_at < self.position and self._publications.begun() is None:
+            reports = self._stand(snapshot=True)
+            if reports:
+                self._snapshot_taken(reports)
 
-    def _standstill(self) -> Cut:
+    def _stand(self, *, snapshot: bool) -> list[ShardReport]:
         """A batch without positions, under the sharding of the last published one: another is not in force yet."""
         epoch = since(self._shardings.all, self.position)[0].epoch
-        return Cut(self.position, self.position, epoch, self._publications.replica.incarnation)
+        cut = Cut(self.position, self.position, epoch, self._publications.replica.incarnation)
+        self._warm = time.monotonic()
+        # Where the log is replaced, or was and no writer has opened it since, there is nothing to stand on.
+        with suppress(_CutReplaced):
+            if self._place.extent().relation(cut.place) is PlaceRelation.HELD:
+                return self._run(cut, snapshot=snapshot)
+        return []
 
     def reshard(self, shards: int) -> None:
         """Spread the queries evenly over so many shards, from the next batch on."""
@@ -261,50 +262,15 @@ class SparkHost:
         finally:
             self.close()
 
-    # ---- beginning
-
-    def _check_start(self) -> None:
-        start = opened(self._log).start
-        if self.position < start:
-            raise PositionGone(
-                f"{self._folder} stands at position {self.position}, but the log at {shown(self._log)} now starts at "
-                f"{start}: what lies between was dropped, and without it the rows are not known"
-            )
-
     # ---- histories of the log
 
     def _is_held(self, extent: LogExtent) -> bool:
         """True if the log holds what was published; if another history has taken its place, begin anew."""
-        place = self._publications.replica.place
-        relation = extent.relation(place)
-        if relation is PlaceRelation.AHEAD and not self._ahead:
-            _report.warning(
-                "%s stands at position %d, and the log at %s ends at %d: waiting until it shows more, or its writer "
-                "opens it",
-                self._folder,
-                place.position,
-                shown(self._log),
-                extent.end,
-            )
-        self._ahead = relation is PlaceRelation.AHEAD
+        relation = self._place.relation(extent)
         if relation is PlaceRelation.FOREIGN:
-            self._begin_anew()
+            self._place.begin_anew()
+            self._begin()
         return relation is not PlaceRelation.AHEAD
-
-    def _begin_anew(self) -> None:
-        place, log = self._publications.replica.place, opened(self._log)
-        told = (
-            f"{self._folder} was made up to position {place.position} of incarnation {place.incarnation}, which is no "
-            f"part of the log at {shown(self._log)}: it was restored from a copy, or is another log"
-        )
-        if log.start > 0:
-            raise StoreError(
-                f"{told}; it begins at position {log.start}, so the rows before are not known: put back the copy of "
-                f"{self._folder} that belongs to the log, or name a new folder and a log that begins at 0"
-            )
-        aside = self._publications.begin_anew()
-        self._begin()
-        _report.warning("%s; everything is made anew from the log, and what was there is in %s", told, aside)
 
     def _cut(self, extent: LogExtent) -> Cut | None:
         """The next batch; None while the log does not show the end of the one that was begun."""
@@ -336,7 +302,7 @@ class SparkHost:
             try:
                 return sorted(self._runner(task, numbers), key=lambda one: one.shard)
             except Exception as error:
-                if LogExtent.of(opened(self._log)).relation(cut.place) is not PlaceRelation.HELD:
+                if self._place.extent().relation(cut.place) is not PlaceRelation.HELD:
                     raise _CutReplaced from error
                 sentence = gist(str(error))
                 if attempt == TRIES:
