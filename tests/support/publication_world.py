@@ -75,6 +75,7 @@ class World:
     def close(self) -> None:
         if self.writer is not None:
             self.writer.release()
+            self.writer = None
 
     # ---- the log
 
