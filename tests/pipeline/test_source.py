@@ -9,9 +9,10 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from slackwater.core import LogError, Position, PositionGone, SchemaError
+from slackwater.core.lineage import Place
 from slackwater.log import LocalLog, Updates, decode
 from slackwater.pipeline import source
-from slackwater.pipeline.source import FORMAT, LogOptions, LogStreamReader, register, stored_records
+from slackwater.pipeline.source import FORMAT, LogOptions, LogPart, LogStreamReader, register, stored_records
 
 if TYPE_CHECKING:
     from tests.pipeline.conftest import World
@@ -71,7 +72,8 @@ def test_reading_a_range_gives_its_rows_and_no_other(
     log = world.history(3).write(tmp_path / "log")
     with LocalLog(log, read_only=True) as opened:
         for first, end in [(0, int(opened.end)), (5, 60), (33, 34), (opened.end, opened.end)]:
-            batches = list(reader(log).read(InputPartition((first, end))))
+            part = LogPart(first, end, opened.lineage.place(Position(end)))
+            batches = list(reader(log).read(InputPartition(part)))
             records = [(stored, decode(stored)) for batch in batches for stored in stored_records(batch)]
             assert sum(stored.rows for stored, _ in records) == end - first
             expected = [
@@ -92,20 +94,28 @@ def test_limits_are_kept_and_offsets_never_go_back(world: "World", tmp_path: Pat
         end = writing.end
         one = reader(log, max_rows="30")
         assert one.getDefaultReadLimit() == ReadMaxRows(30)
-        assert one.initialOffset() == {"position": 0}
-        assert one.latestOffset({"position": 10}, ReadMaxRows(30)) == {"position": 40}
-        assert one.latestOffset({"position": 10}, ReadAllAvailable()) == {"position": end}
-        assert one.latestOffset({"position": end}, ReadMaxRows(30)) == {"position": end}
+        # The history's own writer, not the one that has it open now.
+        written = writing.lineage.place(end).incarnation
+
+        def at(position: int) -> dict[str, int]:
+            return {"position": position, "incarnation": written}
+
+        assert one.initialOffset() == at(0)
+        assert one.latestOffset(at(10), ReadMaxRows(30)) == at(40)
+        assert one.latestOffset(at(10), ReadAllAvailable()) == at(end)
+        assert one.latestOffset(at(end), ReadMaxRows(30)) == at(end)
         one.prepareForTriggerAvailableNow()
         writing.append([record for record in history.records if isinstance(record, Updates)][:1])
-        assert one.latestOffset({"position": 10}, ReadAllAvailable()) == {"position": end}
+        assert one.latestOffset(at(10), ReadAllAvailable()) == at(end)
         assert one.reportLatestOffset()["position"] > end
 
 
 def test_a_range_is_always_cut_the_same_way(monkeypatch: pytest.MonkeyPatch, world: "World", tmp_path: Path) -> None:
     monkeypatch.setattr(source, "PARTITION_ROWS", 10)
     one = reader(world.history(5).write(tmp_path / "log"))
-    assert [part.value for part in one.partitions({"position": 3}, {"position": 26})] == [(3, 10), (10, 18), (18, 26)]
+    parts = [part.value for part in one.partitions({"position": 3}, {"position": 26, "incarnation": 7})]
+    end = Place(7, Position(26))
+    assert parts == [LogPart(3, 10, end), LogPart(10, 18, end), LogPart(18, 26, end)]
     assert one.partitions({"position": 3}, {"position": 3}) == []
 
 
@@ -117,7 +127,7 @@ def test_what_cannot_be_read_is_said(world: "World", tmp_path: Path) -> None:
     with pytest.raises(LogError, match="needs its folder"):
         LogOptions.of({})
     with pytest.raises(SchemaError, match="there is no table 'x' in the log"):
-        list(reader(log, table="x").read(InputPartition((0, 3))))
+        list(reader(log, table="x").read(InputPartition(LogPart(0, 3, Place(0, Position(3))))))
     with LocalLog(log) as writing:
         writing.drop_before(writing.end)
         assert writing.start > 0

@@ -30,7 +30,8 @@ class Host:
                 PublishedStep(step, tuple(self._engine.host.answer(one.number) for one, _ in step.registered))
                 for step in self._engine.steps(self._log.read(start, end))
             ]
-            self._said.publish(Publication(self._said.generation, start, Position(end), tuple(steps)))
+            incarnation = self._log.lineage.place(end).incarnation
+            self._said.publish(Publication(self._said.generation, start, Position(end), tuple(steps), incarnation))
         return int(end)
 
     async def keep_up(self) -> None:

@@ -113,7 +113,7 @@ def hardship(seed: int, folder: Path, batches: int) -> None:
                     random.shuffle(owners)
                     spark._shardings.add(Sharding(spark.sharding.epoch + 1, spark.position, tuple(owners)))
                 if random.random() < 0.25:
-                    spark._run(spark._standstill(), snapshot=False)
+                    spark._stand(snapshot=False)
                 if random.random() < 0.2:
                     spark.keep_snapshots()
                 if random.random() < 0.15:

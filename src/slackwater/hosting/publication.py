@@ -2,6 +2,9 @@
 
 Values are the columns themselves, rows are Arrow. The bytes follow from the steps alone: the same steps of two hosts
 are equal bytes.
+
+A publication names the place in the log up to which it was made, and the edition of the publication log that it belongs
+to (`publication_log`). Of publications in format 1 both are unknown, which is `FORMER`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,6 +17,7 @@ import pyarrow as pa
 
 from slackwater.core.errors import StoreError
 from slackwater.core.hosts import HostKind
+from slackwater.core.lineage import FORMER, Place
 from slackwater.core.query import StandingQuery
 from slackwater.core.rights import EVERY_ROW, Grant
 from slackwater.core.schema_codec import plain_schema, schema_of
@@ -24,7 +28,8 @@ from slackwater.processing.base import Answer, Flags, Notifications, RowKind, Ro
 from slackwater.processing.concatenate import gathered
 from slackwater.processing.joined import STAYS
 
-FORMAT = 1
+FORMAT = 2
+_WITHOUT_PLACE = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,12 +42,27 @@ class PublishedStep:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Publication:
-    """Notifications of the positions from `start` to `end`, by one generation of the host."""
+    """Notifications of the positions from `start` to `end`, by one generation of the host.
+
+    `incarnation` is that of the log at `end`.
+    """
 
     generation: int
     start: Position
     end: Position
     steps: tuple[PublishedStep, ...]
+    incarnation: int = FORMER
+    edition: int = FORMER
+
+    @property
+    def place(self) -> Place:
+        """The place in the log up to which it was made."""
+        return Place(self.incarnation, self.end)
+
+    @property
+    def published(self) -> Place:
+        """The place in the publication log where it ends."""
+        return Place(self.edition, self.end)
 
 
 class _PlainRows(msgspec.Struct, array_like=True):
@@ -78,6 +98,8 @@ class _PlainPublication(msgspec.Struct, array_like=True):
     start: int
     end: int
     steps: list[_PlainStep]
+    incarnation: int = FORMER
+    edition: int = FORMER
 
 
 def encode_steps(steps: Iterable[PublishedStep]) -> bytes:
@@ -93,7 +115,10 @@ def decode_steps(body: bytes) -> tuple[PublishedStep, ...]:
 def encode(publication: Publication) -> bytes:
     """A publication as bytes."""
     steps = [_plain_step(one) for one in publication.steps]
-    return _ENCODER.encode(_PlainPublication(FORMAT, publication.generation, publication.start, publication.end, steps))
+    one = publication
+    return _ENCODER.encode(
+        _PlainPublication(FORMAT, one.generation, one.start, one.end, steps, one.incarnation, one.edition)
+    )
 
 
 def decode(body: bytes) -> Publication:
@@ -102,10 +127,11 @@ def decode(body: bytes) -> Publication:
         plain = msgspec.msgpack.decode(body, type=_PlainPublication)
     except msgspec.MsgspecError as error:
         raise StoreError(f"a publication cannot be read: {error}") from error
-    if plain.format != FORMAT:
+    if plain.format not in (FORMAT, _WITHOUT_PLACE):
         raise StoreError(f"a publication came in format {plain.format}, this version reads {FORMAT}")
     steps = tuple(_step(one) for one in plain.steps)
-    return Publication(plain.generation, Position(plain.start), Position(plain.end), steps)
+    start, end = Position(plain.start), Position(plain.end)
+    return Publication(plain.generation, start, end, steps, plain.incarnation, plain.edition)
 
 
 def merged_steps(shards: Sequence[Sequence[PublishedStep]]) -> tuple[PublishedStep, ...]:

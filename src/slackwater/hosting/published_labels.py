@@ -8,7 +8,8 @@
 Promises
     1. A plan counts from the moment its file in `plans` is there, whole; before that no reader sees any of it.
     2. Epochs go up by one, and positions never go back. At one position there is one plan: a second planner there gets
-       the published one.
+       the published one. A plan names the incarnation of the log at its position (`core.lineage`): where that is
+       another one, as after a restore from a copy, the next plan may be at any position.
     3. A plan that was begun and not published is begun again under the same epoch. Files are named by epoch and
        bucket, so the files of a planner that died are overwritten.
     4. The labels of a client are in the bucket that its name decides, in order of client and table. The last two plans
@@ -29,6 +30,7 @@ from slackwater.core.durable_file import replace_file
 from slackwater.core.errors import StoreError
 from slackwater.core.folder_lock import LockedFolder
 from slackwater.core.labels import Labels, read_labels
+from slackwater.core.lineage import FORMER, Place
 from slackwater.core.types import Position
 
 FORMAT = 1
@@ -59,6 +61,12 @@ class PublishedPlan(msgspec.Struct, frozen=True):
     at_least: float = 0.0
     held: int = 0
     format: int = FORMAT
+    incarnation: int = FORMER
+
+    @property
+    def place(self) -> Place:
+        """The place in the log from which on its labels hold."""
+        return Place(self.incarnation, Position(self.position))
 
     @property
     def clients(self) -> int:
@@ -76,6 +84,7 @@ class Begun(msgspec.Struct, frozen=True):
 
     epoch: int
     position: int
+    incarnation: int = FORMER
 
 
 def bucket_of(client: str, buckets: int) -> int:
@@ -160,16 +169,17 @@ class LabelsFolder(LockedFolder):
             self.release()
             raise
 
-    def begin(self, position: Position) -> Begun | PublishedPlan:
-        """Begin a plan at a position; where one is published for it already, that one."""
-        if self.newest is not None and position <= self.newest.position:
-            if position == self.newest.position:
+    def begin(self, place: Place) -> Begun | PublishedPlan:
+        """Begin a plan at a place; where one is published for it already, that one."""
+        if self.newest is not None and self._goes_back(place):
+            if place == self.newest.place:
                 return self.newest
             raise StoreError(
                 f"the plan of epoch {self.newest.epoch} holds from position {self.newest.position}; one from "
-                f"{position} would go back: plan at a later position"
+                f"{place.position} would go back: plan at a later position"
             )
-        begun = Begun(1 if self.newest is None else self.newest.epoch + 1, int(position))
+        epoch = 1 if self.newest is None else self.newest.epoch + 1
+        begun = Begun(epoch, int(place.position), place.incarnation)
         _write(self.folder / "begun", msgspec.json.encode(begun))
         return begun
 
@@ -178,7 +188,8 @@ class LabelsFolder(LockedFolder):
         expected = 1 if self.newest is None else self.newest.epoch + 1
         if plan.epoch != expected:
             raise StoreError(f"the next plan in {self.folder} has epoch {expected}, not {plan.epoch}")
-        if self.newest is not None and plan.position <= self.newest.position:
+        if self._goes_back(plan.place):
+            assert self.newest is not None
             raise StoreError(f"the next plan in {self.folder} is at a position after {self.newest.position}")
         for file in plan.files:
             if not _labels(self.folder, plan.epoch, file.bucket).exists():
@@ -188,6 +199,11 @@ class LabelsFolder(LockedFolder):
         _write(_plan(self.folder, plan.epoch), msgspec.json.encode(plan))
         self.newest = plan
         self._forget(plan)
+
+    def _goes_back(self, place: Place) -> bool:
+        """True if a place is not after that of the newest plan, in one incarnation."""
+        newest = self.newest
+        return newest is not None and place.incarnation == newest.incarnation and place.position <= newest.position
 
     def _forget(self, newest: PublishedPlan) -> None:
         """Remove plans older than the last two, and files of a killed planner in the newest."""

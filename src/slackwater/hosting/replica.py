@@ -2,6 +2,8 @@
 
 A new subscriber gets the values last *sent*; the truth is known to the operators alone. So a server of the queries of
 another host needs no operators, only this replica.
+
+It keeps its place in the log, and its place in the publication log: an edition and the same position.
 """
 
 from collections.abc import Mapping
@@ -11,6 +13,7 @@ import msgspec
 import pyarrow as pa
 
 from slackwater.core.errors import SlackwaterError, StoreError
+from slackwater.core.lineage import FORMER, Place
 from slackwater.core.query import AnswerShape, StandingQuery
 from slackwater.core.schema import TableSchema
 from slackwater.core.schema_codec import plain_schema, schema_of
@@ -22,7 +25,8 @@ from slackwater.kinds.registry import answer_schema, answer_table
 from slackwater.processing.base import Answer, RowKind, Rows
 from slackwater.processing.columns import python_rows, python_values, rows_schema
 
-_FORMAT = 2
+_FORMAT = 3
+_WITHOUT_PLACE = 2
 
 
 class _ReplicaState(msgspec.Struct, array_like=True):
@@ -33,6 +37,8 @@ class _ReplicaState(msgspec.Struct, array_like=True):
     registrations: list[msgspec.Raw]
     values: list[tuple[int, int, float | None]]
     rows: list[tuple[int, int, list[tuple[Any, ...]]]]
+    incarnation: int = FORMER
+    edition: int = FORMER
 
 
 class Replica:
@@ -41,12 +47,24 @@ class Replica:
     def __init__(self) -> None:
         self.position = Position(0)
         self.generation = 0
+        self.incarnation = FORMER
+        self.edition = FORMER
         self.tables: dict[str, TableSchema] = {}
         self._standing = Registrations()
         self._queries: dict[int, StandingQuery] = {}
         self._values: dict[int, tuple[Position, float | None]] = {}
         self._rows: dict[int, dict[Key, Row]] = {}
         self._changed: dict[int, Position] = {}
+
+    @property
+    def place(self) -> Place:
+        """Its place in the log."""
+        return Place(self.incarnation, self.position)
+
+    @property
+    def published(self) -> Place:
+        """Its place in the publication log."""
+        return Place(self.edition, self.position)
 
     @property
     def registry(self) -> Registrations:
@@ -82,6 +100,8 @@ class Replica:
                 f"generation {publication.generation} of a host publishes, though {self.generation} has taken over"
             )
         self.generation = publication.generation
+        # The place of each of its steps is valid under the incarnation of its end.
+        self.incarnation, self.edition = publication.incarnation, publication.edition
 
     def step(self, published: PublishedStep) -> None:
         """Apply one step."""
@@ -147,6 +167,8 @@ class Replica:
                 self._standing.plain(),
                 [(number, int(changed), value) for number, (changed, value) in self._values.items()],
                 [(number, int(self._changed[number]), list(rows.values())) for number, rows in self._rows.items()],
+                self.incarnation,
+                self.edition,
             )
         )
 
@@ -157,10 +179,11 @@ class Replica:
             plain = msgspec.msgpack.decode(state, type=_ReplicaState)
         except msgspec.MsgspecError as error:
             raise StoreError(f"published answers cannot be read: {error}") from error
-        if plain.format != _FORMAT:
+        if plain.format not in (_FORMAT, _WITHOUT_PLACE):
             raise StoreError(f"published answers came in format {plain.format}, this version reads {_FORMAT}")
         made = cls()
         made.generation, made.position = plain.generation, Position(plain.position)
+        made.incarnation, made.edition = plain.incarnation, plain.edition
         made.tables = {table.name: table for table in map(schema_of, plain.tables)}
         made._standing = Registrations.of(plain.registrations)
         made._queries = {number: made._standing.query(number) for number in made._standing.all}

@@ -1,4 +1,4 @@
-"""Streaming source of Spark over the log: an offset is a position, data are Arrow batches.
+"""Streaming source of Spark over the log: an offset is a place, data are Arrow batches.
 
 Design
     Spark wants one schema for a stream, a log holds many tables and records of several kinds. One stream for each
@@ -16,9 +16,14 @@ Design
     The same range always gives the same partitions and the same rows, so a repeated micro-batch is the same
     micro-batch.
 
+    An offset is a position with the incarnation of the log there (`core.lineage`); one from before incarnations were
+    listed has the position alone. Where the log does not hold an offset, because it was restored from a copy or is
+    another one, the stream fails. Executors look once more when they have read: the log must still hold the end.
+
 Options
     path        the log's folder; executors must see it under the same path
     start       where a new stream begins; by default where the log does
+    incarnation that of the log at `start`, where it is known; the log must hold it
     max_rows    rows of a micro-batch at most
     table       see above
 """
@@ -42,8 +47,10 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from slackwater.core.errors import LogError, PositionGone, SchemaError
+from slackwater.core.lineage import FORMER, Place
 from slackwater.core.types import Position
 from slackwater.log import Entry, Log, Quarantined, Record, RecordKind, Updates, encode, open_log
+from slackwater.log.extent import LogExtent, PlaceRelation
 from slackwater.log.records import StoredRecord
 from slackwater.pipeline.tables.columns import aligned, stored_updates, with_positions
 
@@ -65,9 +72,10 @@ RECORDS = pa.schema(
         pa.field("kind", pa.int8()),
         pa.field("subject", pa.string()),
         pa.field("body", pa.binary()),
+        pa.field("incarnation", pa.int64()),
     ]
 )
-"""The columns of the stream of records."""
+"""The columns of the stream of records; the incarnation is that of the log at the end of the micro-batch."""
 
 
 @dataclass(frozen=True)
@@ -78,19 +86,30 @@ class LogOptions:
     start: int | None
     max_rows: int
     table: str | None
+    incarnation: int | None = None
 
     @classmethod
     def of(cls, options: Any) -> "LogOptions":
         """Read them from what Spark hands over: text by name."""
         if "path" not in options:
             raise LogError("reading a log needs its folder: .option('path', …) or .load(…)")
-        start = options.get("start")
+        start, incarnation = options.get("start"), options.get("incarnation")
         return cls(
             Path(options["path"]),
             None if start is None else _count("start", start, 0),
             _count("max_rows", options.get("max_rows", str(MAX_ROWS)), 1),
             options.get("table"),
+            None if incarnation is None else _count("incarnation", incarnation, 0),
         )
+
+
+@dataclass(frozen=True)
+class LogPart:
+    """Positions that one task reads, and the place in the log where all that is read at once ends."""
+
+    first: int
+    end: int
+    place: Place
 
 
 class LogSource(DataSource):
@@ -129,14 +148,21 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"the stream is to begin at position {start}, but the log at {self._options.path} now starts at "
                 f"{held}: what lies between was dropped; begin at {held}, with a new folder for the results"
             )
-        return {"position": held if start is None else start}
+        extent, position = self._extent(), Position(held if start is None else start)
+        known = self._options.incarnation
+        place = extent.place(position) if known is None else Place(known, position)
+        self._check(extent, place)
+        return _offset(place)
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         """As far as the log reaches, and the limit allows."""
-        end = opened(str(self._options.path)).end if self._target is None else self._target
+        extent, place = self._extent(), offset_place(start)
+        self._check(extent, place)
+        end = extent.end if self._target is None else min(Position(self._target), extent.end)
         if isinstance(limit, ReadMaxRows):
-            end = min(end, Position(start["position"] + limit.max_rows))
-        return {"position": max(end, start["position"])}
+            end = min(end, Position(place.position + limit.max_rows))
+        # What is there is repeated as it was given: Spark takes any other text for something new.
+        return start if end <= place.position else _offset(extent.place(end))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """At most `max_rows` a batch."""
@@ -144,7 +170,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def reportLatestOffset(self) -> dict[str, int]:  # noqa: N802
         """For the stream's progress: how far the log reaches."""
-        return {"position": opened(str(self._options.path)).end}
+        extent = self._extent()
+        return _offset(extent.place(extent.end))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Note the end: what comes later is not read by this run."""
@@ -152,11 +179,29 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         """Cut a range; depends on nothing but the range, so that a repeated batch is cut the same way."""
-        return _partitions(start["position"], end["position"])
+        return _partitions(start["position"], offset_place(end))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one cut; runs on an executor."""
         return _read(self._options, partition.value)
+
+    def _extent(self) -> LogExtent:
+        return LogExtent.of(opened(str(self._options.path)))
+
+    def _check(self, extent: LogExtent, place: Place) -> None:
+        """Refuse to go on from a place of another history; wait at one that the log does not show yet."""
+        relation = extent.relation(place)
+        if relation is PlaceRelation.FOREIGN:
+            raise LogError(
+                f"the stream stands at position {place.position} of incarnation {place.incarnation}, which is no part "
+                f"of the log at {self._options.path}: it was restored from a copy, or is another log; begin with a new "
+                f"checkpoint, and a new folder for the results"
+            )
+        if relation is PlaceRelation.AHEAD and self._target is not None:
+            raise LogError(
+                f"the stream stands at position {place.position}, but the log at {self._options.path} ends at "
+                f"{extent.end}: begin when it shows more, or after its writer has opened it"
+            )
 
 
 class LogReader(DataSourceReader):
@@ -168,7 +213,9 @@ class LogReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """From `start` to the end as it is now."""
         log = opened(str(self._options.path))
-        return _partitions(log.start if self._options.start is None else self._options.start, log.end)
+        extent = LogExtent.of(log)
+        start = log.start if self._options.start is None else self._options.start
+        return _partitions(start, extent.place(extent.end))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one cut; runs on an executor. Nothing is left to read when there is no partition."""
@@ -188,35 +235,53 @@ def opened(path: str) -> Log:
     return open_log(path, read_only=True)
 
 
-def _partitions(start: int, end: int) -> list[InputPartition]:
+def offset_place(offset: dict[str, int]) -> Place:
+    """The place of an offset, also of one from before incarnations were listed.
+
+    >>> offset_place({"position": 3}), offset_place({"position": 3, "incarnation": 7})
+    (Place(incarnation=0, position=3), Place(incarnation=7, position=3))
+    """
+    return Place(offset.get("incarnation", FORMER), Position(offset["position"]))
+
+
+def _offset(place: Place) -> dict[str, int]:
+    return {"position": int(place.position), "incarnation": place.incarnation}
+
+
+def _partitions(start: int, place: Place) -> list[InputPartition]:
+    end = int(place.position)
     if start >= end:
         return []
     count = -(-(end - start) // PARTITION_ROWS)
     cuts = [start + (end - start) * k // count for k in range(count + 1)]
-    return [InputPartition(span) for span in pairwise(cuts)]
+    return [InputPartition(LogPart(first, last, place)) for first, last in pairwise(cuts)]
 
 
-def _read(options: LogOptions, span: tuple[int, int]) -> Iterator[pa.RecordBatch]:
-    entries = opened(str(options.path)).read(Position(span[0]), Position(span[1]))
+def _read(options: LogOptions, part: LogPart) -> Iterator[pa.RecordBatch]:
+    log = opened(str(options.path))
+    entries = log.read(Position(part.first), Position(part.end))
     if options.table is None:
-        return _records(entries)
-    layout = _layout(options)
-    return (
-        aligned(with_positions(entry.record.batch, entry.first), layout)
-        for entry in entries
-        if isinstance(entry.record, Updates) and entry.record.table == options.table
-    )
+        yield from _records(entries, part.place.incarnation)
+    else:
+        layout = _layout(options)
+        for entry in entries:
+            if isinstance(entry.record, Updates) and entry.record.table == options.table:
+                yield aligned(with_positions(entry.record.batch, entry.first), layout)
+    if LogExtent.of(log).relation(part.place) is not PlaceRelation.HELD:
+        raise LogError(
+            f"the log at {options.path} was replaced while positions {part.first} to {part.end} were read; start again"
+        )
 
 
-def _records(entries: Iterator[Entry]) -> Iterator[pa.RecordBatch]:
+def _records(entries: Iterator[Entry], incarnation: int) -> Iterator[pa.RecordBatch]:
     """Entries as rows of the stream, together in batches of some megabytes."""
-    held: list[tuple[int, int, int, str, bytes]] = []
+    held: list[tuple[int, int, int, str, bytes, int]] = []
     size = 0
     for entry in entries:
         for first, record in _pieces(entry):
             encoded = encode(record)
             body = b"".join(encoded.body)
-            held.append((first, encoded.rows, int(encoded.kind), encoded.subject, body))
+            held.append((first, encoded.rows, int(encoded.kind), encoded.subject, body, incarnation))
             size += len(body)
             if size >= BATCH_BYTES:
                 yield _batch(held)
@@ -245,7 +310,7 @@ def _piece_rows(batch: pa.RecordBatch) -> int:
     return max(1, min(PIECE_ROWS, fitting))
 
 
-def _batch(rows: list[tuple[int, int, int, str, bytes]]) -> pa.RecordBatch:
+def _batch(rows: list[tuple[int, int, int, str, bytes, int]]) -> pa.RecordBatch:
     columns = zip(zip(*rows, strict=True), RECORDS, strict=True)
     return pa.RecordBatch.from_arrays([pa.array(column, field.type) for column, field in columns], schema=RECORDS)
 
@@ -257,6 +322,11 @@ def stored_records(batch: pa.RecordBatch) -> Iterator[StoredRecord]:
     for k, position in enumerate(positions):
         body = memoryview(bodies[k].as_buffer())
         yield StoredRecord(Position(position), rows[k], RecordKind(kinds[k]), subjects[k], body)
+
+
+def batch_incarnation(batch: pa.RecordBatch) -> int:
+    """The incarnation of the log at the end of the micro-batch that a batch of the stream belongs to."""
+    return int(batch.column(5)[0].as_py()) if batch.num_rows else FORMER
 
 
 def _layout(options: LogOptions) -> pa.Schema:

@@ -16,6 +16,7 @@ from slackwater.core import Operation, TableSchema
 from slackwater.core.errors import StoreError
 from slackwater.core.extent import Categories, Extent, Interval, Missing
 from slackwater.core.labels import Labels
+from slackwater.core.lineage import Place
 from slackwater.core.region import Box, Region, Side
 from slackwater.core.types import Position, Row
 from slackwater.core.update import Update
@@ -233,11 +234,11 @@ def test_a_table_that_is_not_planned_is_named(spark: "SparkSession", tmp_path: P
         )
 
 
-def published(writer: LabelsFolder, position: int, lines: list[str]) -> PublishedPlan:
-    begun = writer.begin(Position(position))
+def published(writer: LabelsFolder, position: int, lines: list[str], incarnation: int = 7) -> PublishedPlan:
+    begun = writer.begin(Place(incarnation, Position(position)))
     assert isinstance(begun, published_labels.Begun)
     files = (published_labels.write_bucket(writer.folder, begun.epoch, 0, lines),)
-    plan = PublishedPlan(begun.epoch, position, 1, files)
+    plan = PublishedPlan(begun.epoch, position, 1, files, incarnation=incarnation)
     writer.publish(plan)
     return plan
 
@@ -246,13 +247,13 @@ def test_epochs_and_positions_never_go_back(tmp_path: Path) -> None:
     line = published_labels_line("c")
     with LabelsFolder(tmp_path) as writer:
         first = published(writer, 10, [line])
-        assert writer.begin(Position(10)) == first
+        assert writer.begin(Place(7, Position(10))) == first
         with pytest.raises(StoreError, match="would go back"):
-            writer.begin(Position(9))
+            writer.begin(Place(7, Position(9)))
         with pytest.raises(StoreError, match="has epoch 2"):
             writer.publish(PublishedPlan(5, 20, 1, ()))
         with pytest.raises(StoreError, match="after 10"):
-            writer.publish(PublishedPlan(2, 10, 1, ()))
+            writer.publish(PublishedPlan(2, 10, 1, (), incarnation=7))
         with pytest.raises(StoreError, match="planned into by another"):
             LabelsFolder(tmp_path)
     for position in (20, 30, 40):
@@ -263,6 +264,14 @@ def test_epochs_and_positions_never_go_back(tmp_path: Path) -> None:
     assert read_plan(tmp_path) == plan
     assert read_plan(tmp_path, 2) is None
     assert len(list((tmp_path / "labels").iterdir())) == 2
+
+
+def test_at_the_same_position_of_another_history_there_is_another_plan(tmp_path: Path) -> None:
+    with LabelsFolder(tmp_path) as writer:
+        published(writer, 30, [published_labels_line("c")])
+        restored = published(writer, 30, [published_labels_line("d")], incarnation=8)
+        assert restored.epoch == 2
+        assert published(writer, 20, [published_labels_line("d")], incarnation=9).epoch == 3
 
 
 def test_a_bucket_that_was_tampered_with_or_never_written_is_refused(tmp_path: Path) -> None:

@@ -12,10 +12,10 @@ import pyarrow.parquet
 import pytest
 from pyspark.sql.datasource import InputPartition
 
-from slackwater.core import Column, DataType, Instant, Origin, SchemaError, StoreError, Update
+from slackwater.core import Column, DataType, Instant, Origin, Position, SchemaError, StoreError, Update
 from slackwater.core.arrow import to_batch
 from slackwater.log import LocalLog, TableDefined, TableDropped, Updates
-from slackwater.pipeline.source import LogOptions, LogStreamReader
+from slackwater.pipeline.source import LogOptions, LogPart, LogStreamReader
 from slackwater.pipeline.tables import compaction, latest
 from slackwater.pipeline.tables import settle as settling
 from slackwater.pipeline.tables.commit import commit_batch
@@ -35,8 +35,10 @@ def taken(store: TableStore, log: Path, first: int, end: int, tasks: int = 1) ->
     reader = LogStreamReader(LogOptions.of({"path": str(log)}))
     cuts = [first + (end - first) * k // tasks for k in range(tasks + 1)]
     keep = KeepRecent(str(store.folder), store.state.position)
-    spans = [span for span in pairwise(cuts) if span[0] < span[1]]
-    return [report for span in spans for report in from_rows(keep(reader.read(InputPartition(span))))]
+    with LocalLog(log, read_only=True) as opened:
+        place = opened.lineage.place(Position(end))
+    parts = [LogPart(*span, place) for span in pairwise(cuts) if span[0] < span[1]]
+    return [report for part in parts for report in from_rows(keep(reader.read(InputPartition(part))))]
 
 
 def everything(log: Path, out: Path) -> None:

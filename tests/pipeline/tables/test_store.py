@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from slackwater.core import SchemaError, StoreError
+from slackwater.core import Position, SchemaError, StoreError
+from slackwater.core.lineage import Place
 from slackwater.pipeline.tables.layout import Kind, ParquetFile, made_from, table_folder, write_parquet
 from slackwater.pipeline.tables.manifest import (
     Bucket,
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
 ROWS = pa.table({"n": [1, 2, 3]})
 
 
+def at(position: int) -> Place:
+    return Place(7, Position(position))
+
+
 def recent(path: str) -> RecentFile:
     return RecentFile(Kind.UPDATES, "quotes", DataFile(path, 3, 0, 3))
 
@@ -46,7 +51,7 @@ def test_what_is_committed_is_read_back(world: "World", tmp_path: Path) -> None:
     )
     with TableStore(tmp_path / "new" / "out") as store:
         assert (store.state.position, store.state.manifest.begun) == (0, -1)
-        store.commit(position=50, recent=[recent("recent/r")], settled=settled, batches=1)
+        store.commit(place=at(50), recent=[recent("recent/r")], settled=settled, batches=1)
         expected = store.state
     state = need_state(tmp_path / "new" / "out")
     assert state == expected == ManifestState(replace(state.manifest, position=50), settled)
@@ -63,7 +68,7 @@ def test_only_one_may_write(tmp_path: Path) -> None:
         # Even where locks do not work, two can never both make the same version.
         write_manifest(tmp_path, replace(store.state.manifest, version=store.next_version))
         with pytest.raises(StoreError, match=r"version 1 .* by another writer"):
-            store.commit(position=1)
+            store.commit(place=at(1))
     TableStore(tmp_path).release()
 
 
@@ -72,7 +77,7 @@ def test_files_that_do_not_count_are_removed_at_the_next_start(tmp_path: Path) -
         for name in ("kept", "leftover", ".draft.parquet"):
             write_parquet(tmp_path / "recent" / "updates" / name, ROWS)
         (tmp_path / "manifest" / ".draft").touch()
-        store.commit(position=3, recent=[recent("recent/updates/kept")])
+        store.commit(place=at(3), recent=[recent("recent/updates/kept")])
     with TableStore(tmp_path) as store:
         assert [path.name for path in (tmp_path / "recent" / "updates").iterdir()] == ["kept"]
         assert not (tmp_path / "manifest" / ".draft").exists()
@@ -87,7 +92,7 @@ def test_old_manifests_go_and_every_one_that_stays_can_be_read(tmp_path: Path) -
     with TableStore(tmp_path) as store:
         for version in range(1, 30):
             settled = Settled(retired=(f"{version}",)) if version % 7 == 0 else None
-            store.commit(position=version, settled=settled)
+            store.commit(place=at(version), settled=settled)
             names = sorted(int(path.stem) for path in (tmp_path / "manifest").glob("*.json"))
             assert names == list(range(max(0, version - 4), version + 1))
             for name in names:
@@ -110,7 +115,7 @@ def test_an_empty_folder_a_broken_file_and_another_format_are_told_apart(tmp_pat
     with pytest.raises(StoreError, match="there is nothing in"):
         need_state(tmp_path / "nowhere")
     with TableStore(tmp_path) as store:
-        store.commit(position=1)
+        store.commit(place=at(1))
     newest = max((tmp_path / "manifest").glob("*.json"))
     content = newest.read_bytes()
     newest.write_bytes(content.replace(b'"format":1', b'"format":9'))

@@ -10,9 +10,11 @@ import pytest
 import slackwater
 from slackwater.client.failures import Refused
 from slackwater.core import HostKind, Placement, Position
+from slackwater.core.lineage import Lineage
 from slackwater.hosting.publication import Publication, PublishedStep
 from slackwater.hosting.publication_log import PublicationWriter
 from slackwater.hosting.step import Step
+from slackwater.log.extent import LogExtent
 from slackwater.processing.base import Notifications
 from slackwater.server.lanes.spark import SparkLane
 from slackwater.sessions.engine import NodeEngine
@@ -141,7 +143,9 @@ async def test_a_name_decides_also_when_the_host_is_slow_and_a_race_for_it_ends(
 async def test_a_lane_that_missed_too_much_begins_again(tmp_path: Path) -> None:
     engine = NodeEngine()
     registrar = Registrar(engine, router=Router(lambda: engine.registry, Placement(), frozenset(HostKind)))
-    lane = SparkLane(tmp_path, "n", 1, SessionRules(host=HostKind.SPARK), registrar, lambda append: None, lambda: 40)
+    extent = LogExtent(Lineage(), Position(40))
+    rules = SessionRules(host=HostKind.SPARK)
+    lane = SparkLane(tmp_path, "n", 1, rules, registrar, lambda append: None, lambda: 40, lambda: extent)
     lane.start()
     with PublicationWriter(tmp_path) as writer:
         for start in range(0, 40, 10):

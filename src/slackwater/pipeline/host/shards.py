@@ -11,6 +11,10 @@ Design
     A task may be run twice, because its answer was lost. A shard that stands at the end of the batch already
     publishes the same again.
 
+    The log may be replaced while a shard reads it, for example by a copy. So a shard looks at the log once more when it
+    has read, and fails unless the log holds the place where the batch ends. What a worker or a snapshot keeps counts
+    only under the editions of the publication log (`hosting.publication_log`).
+
     Spark's workers collect garbage after every task. What a shard keeps is a hundred thousand objects that stay, so
     they are taken out of the collector's sight.
 """
@@ -26,6 +30,7 @@ import msgspec
 
 from slackwater import extensions
 from slackwater.core.errors import SlackwaterError, StoreError
+from slackwater.core.lineage import FORMER, Lineage, Place
 from slackwater.core.types import Position
 from slackwater.hosting.engine import QueryEngine
 from slackwater.hosting.publication import PublishedStep, encode_steps
@@ -33,6 +38,7 @@ from slackwater.hosting.publication_log import batch_starts
 from slackwater.hosting.snapshots import NodeSnapshot, SnapshotFolder
 from slackwater.hosting.step import Registration, Step
 from slackwater.log.address import shown
+from slackwater.log.extent import LogExtent, PlaceRelation
 from slackwater.pipeline.host.shard_assignment import BUCKETS, Sharding, beginning_at
 from slackwater.pipeline.source import opened
 from slackwater.processing.base import Notifications
@@ -69,13 +75,18 @@ class ShardReport(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True)
 class ShardTask:
-    """Brings shards to the end of a batch; a value, so that Spark can send it to executors."""
+    """Brings shards to the end of a batch; a value, so that Spark can send it to executors.
+
+    `incarnation` is that of the log at the end of the batch.
+    """
 
     log: str
     folder: str
     start: int
     end: int
     shardings: tuple[Sharding, ...]
+    incarnation: int = FORMER
+    editions: Lineage = Lineage()  # noqa: RUF009  an immutable value
     snapshot: bool = False
     survey: bool = False
     extensions: tuple[str, ...] = field(default_factory=extensions.loaded)
@@ -85,6 +96,16 @@ class ShardTask:
         extensions.load(self.extensions)
         for shard in shards:
             yield msgspec.msgpack.encode(self.on(_live, shard))
+
+    def check_history(self) -> None:
+        """Refuse what was read if the log does not hold the place where the batch ends."""
+        place = Place(self.incarnation, Position(self.end))
+        if LogExtent.of(opened(self.log)).relation(place) is not PlaceRelation.HELD:
+            raise StoreError(f"the log at {shown(self.log)} was replaced while positions up to {self.end} were read")
+
+    def counts(self, edition: int, position: Position) -> bool:
+        """True if a state of this edition belongs to the publication log."""
+        return position == 0 or self.editions.holds(Place(edition, position))
 
     def on(self, live: "dict[tuple[str, int], Shard]", number: int) -> ShardReport:
         """Bring one there, in a worker that keeps these."""
@@ -107,7 +128,8 @@ class Shard:
         self._number = number
         self._engine: QueryEngine | None = None
         self._epoch = -1
-        self._last: tuple[tuple[int, int, int], ShardReport] | None = None
+        self._edition = FORMER
+        self._last: tuple[tuple[int, ...], ShardReport] | None = None
         self._settled = 0
 
     def batch(self, task: ShardTask) -> ShardReport:
@@ -117,7 +139,7 @@ class Shard:
         queries; mostly that is nothing. A batch without positions only keeps the worker warm, or is for a snapshot:
         nothing of it is heard, so nothing that has to be said may come of it.
         """
-        which = (task.start, task.end, task.shardings[-1].epoch)
+        which = (task.start, task.end, task.shardings[-1].epoch, task.incarnation, task.editions.current)
         if self._last is None or self._last[0] != which:
             # Much of what is made in a batch stays: looking for garbage in it in between finds none.
             gc.disable()
@@ -142,6 +164,8 @@ class Shard:
         begun = task.start if engine is None else int(engine.position)
         if engine is not None:
             self._catch_up(engine, task)
+            task.check_history()
+            self._edition = task.editions.current
         empty = encode_steps([PublishedStep(Step(Notifications(Position(task.start))))])
         count = 0 if engine is None else len(engine.host.queries)
         return ShardReport(self._number, empty, 0.0, 0, task.start - begun, False, 0.0, os.getpid(), count, {})
@@ -158,6 +182,8 @@ class Shard:
         steps = [self._shared(engine, task.shardings[-1])]
         before = engine.host.counters()
         steps += self._steps(engine, task, task.start, task.end)
+        task.check_history()
+        self._edition = task.editions.current
         changed = restored or spread or any(one.step.registered or one.step.unregistered for one in steps)
         encoded = encode_steps(steps)
         seconds = time.perf_counter() - began
@@ -190,7 +216,7 @@ class Shard:
 
     def _write_snapshot(self, position: int) -> None:
         if self._engine is not None and self._engine.position == position:
-            state = msgspec.msgpack.encode((self._epoch, self._engine.snapshot()))
+            state = msgspec.msgpack.encode((self._epoch, self._engine.snapshot(), self._edition))
             snapshots_of(self._folder, self._number).write(NodeSnapshot(self._engine.position, state))
 
     # ---- getting there
@@ -198,6 +224,8 @@ class Shard:
     def _usable(self, task: ShardTask) -> bool:
         """Whether the published cuts suffice to bring this worker's state to the batch."""
         if self._engine is None or self._engine.position > task.start:
+            return False
+        if not task.counts(self._edition, self._engine.position):
             return False
         return self._engine.position == task.start or self._engine.position in batch_starts(self._folder)
 
@@ -277,7 +305,10 @@ class Shard:
 def _restored(snapshot: NodeSnapshot, task: ShardTask, number: int) -> tuple[QueryEngine, int] | None:
     """The engine that a snapshot of a shard was taken of, and under which sharding; None where it cannot be used."""
     try:
-        epoch, state = msgspec.msgpack.decode(snapshot.state, type=tuple[int, bytes])
+        # Snapshots from before there were editions have two parts.
+        epoch, state, edition = (*msgspec.msgpack.decode(snapshot.state), FORMER)[:3]
+        if not task.counts(edition, snapshot.position):
+            return None
         sharding = next(one for one in task.shardings if one.epoch == epoch)
         engine = QueryEngine(sharding.keeps(number), sharding.part(number))
         engine.restore(state)

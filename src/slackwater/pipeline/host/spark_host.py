@@ -17,22 +17,24 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
 from slackwater.core.backoff import Backoff
-from slackwater.core.errors import PositionGone, SlackwaterError, StoreError
+from slackwater.core.errors import LogError, SlackwaterError, StoreError
 from slackwater.core.types import Position
 from slackwater.hosting.publication import Publication, PublishedStep, decode_steps, merged_steps
 from slackwater.hosting.publication_log import Cut, PublicationWriter
 from slackwater.hosting.step import Step
-from slackwater.log.address import on_a_bus, shown
+from slackwater.log.address import on_a_bus
+from slackwater.log.extent import LogExtent, PlaceRelation
+from slackwater.pipeline.host.host_place import HostPlace
 from slackwater.pipeline.host.join_cuts import CutRule, recut
 from slackwater.pipeline.host.shard_assignment import Sharding, Shardings, balanced, check_operators, since
 from slackwater.pipeline.host.shards import ShardReport, ShardTask, snapshots_of
-from slackwater.pipeline.source import opened
 from slackwater.pipeline.tables.stream import gist
 from slackwater.processing.base import Notifications, Values
 
@@ -46,6 +48,10 @@ SNAPSHOT_SHARE = 0.05
 """So much of the time may go into snapshots; with many queries they are taken less often."""
 IDLE_SECONDS = 0.005
 """How often an idle host looks at the log."""
+PATIENCE_SECONDS = 60.0
+"""A log that cannot be read for longer ends the host: while it is restored from a copy, it cannot."""
+AWAY_SECONDS = 0.5
+"""How often a host looks at a log that could not be read."""
 WARM_SECONDS = 20.0
 """Spark ends a Python worker that had nothing to do for a minute; so it is given something."""
 HOST_SETTINGS = {"spark.executor.cores": "1", "spark.locality.wait": "500ms"}
@@ -93,6 +99,10 @@ class ShardRunner(Protocol):
         ...
 
 
+class _CutReplaced(Exception):
+    """The log does not hold the end of the batch under way any more."""
+
+
 class SparkHost:
     """Keeps the queries that are Spark's; one at a time for a folder. Use it in a with statement."""
 
@@ -115,22 +125,28 @@ class SparkHost:
         self._max_rows, self._snapshot_rows = max_rows, snapshot_rows
         self._spreading = spreading
         self._progress = progress
+        self._wanted = shards or run.width
+        self._warm = time.monotonic()
         self._publications = PublicationWriter(self._folder)
+        self._place = HostPlace(self._log, self._publications)
         try:
-            self._check_log()
-            self._shardings = Shardings(self._folder)
-            self._wanted = shards or run.width
-            if not self._shardings.all:
-                self._shardings.add(Sharding.even(0, self.position, self._wanted))
+            self._place.check_start()
+            self._begin()
+            self._is_held(self._place.extent())
         except BaseException:
             self._publications.release()
             raise
+
+    def _begin(self) -> None:
+        """Take up the publication log where it stands."""
+        self._shardings = Shardings(self._folder)
+        if not self._shardings.all:
+            self._shardings.add(Sharding.even(0, self.position, self._wanted))
         self._snapshot_at, self._snapshot_when, self._snapshot_cost = self.position, time.monotonic(), 0.0
         self._batches = 0
         self._seconds: deque[list[float]] = deque(maxlen=SKEW_BATCHES)
         self._weights: dict[int, float] = {}
-        self._warm = time.monotonic()
-        self._joins, self._surveyed_before = 0, spreading.every
+        self._joins, self._surveyed_before = 0, self._spreading.every
 
     @property
     def position(self) -> int:
@@ -149,30 +165,42 @@ class SparkHost:
 
     def run(self, stopping: Callable[[], bool]) -> None:
         """Follow the log until stopped."""
+        away: float | None = None
         while not stopping():
-            if not self.batch():
+            try:
+                if self.batch():
+                    continue
                 if time.monotonic() - self._warm > WARM_SECONDS:
-                    self._run(self._standstill(), snapshot=False)
-                time.sleep(IDLE_SECONDS)
+                    self._stand(snapshot=False)
+                away = None
+            except LogError as error:
+                now = time.monotonic()
+                if away is None:
+                    _report.warning("the log cannot be read for now: %s", error)
+                away = now if away is None else away
+                if now - away > PATIENCE_SECONDS:
+                    raise
+                time.sleep(AWAY_SECONDS)
+            time.sleep(IDLE_SECONDS)
 
     def batch(self) -> bool:
         """Take in what is there, up to the most that a batch may have; False where there is nothing."""
-        # What was begun is done as it was begun.
-        cut = self._publications.begun()
-        if cut is None:
-            if self.sharding.shards != self._wanted:
-                self._shardings.add(Sharding.even(self.sharding.epoch + 1, self.position, self._wanted))
-            end = min(int(opened(self._log).end), self.position + self._max_rows)
-            cut = Cut(self.position, end, self.sharding.epoch)
-        if cut.end <= self.position:
+        extent = self._place.extent()
+        cut = self._cut(extent) if self._is_held(extent) else None
+        if cut is None or cut.end <= self.position:
             return False
         began = time.perf_counter()
         snapshot = self._snapshot_due(cut.end)
         self._publications.begin(cut)
-        reports = self._run(cut, snapshot=snapshot, survey=self._survey_due())
+        try:
+            reports = self._run(cut, snapshot=snapshot, survey=self._survey_due())
+        except _CutReplaced:
+            # Whether to begin anew is seen when the log is looked at next.
+            self._publications.abandon()
+            return True
         steps = self._steps(reports)
-        publication = Publication(self.generation, Position(cut.start), Position(cut.end), steps)
-        self._publications.publish(publication)
+        start, end = Position(cut.start), Position(cut.end)
+        self._publications.publish(Publication(self.generation, start, end, steps, cut.incarnation))
         self._batches += 1
         if snapshot:
             self._snapshot_taken(reports)
@@ -199,11 +227,20 @@ class SparkHost:
     def keep_snapshots(self) -> None:
         """Have all shards write down where they are, so that the next host need not catch up."""
         if self._snapshot_at < self.position and self._publications.begun() is None:
-            self._snapshot_taken(self._run(self._standstill(), snapshot=True))
+            reports = self._stand(snapshot=True)
+            if reports:
+                self._snapshot_taken(reports)
 
-    def _standstill(self) -> Cut:
+    def _stand(self, *, snapshot: bool) -> list[ShardReport]:
         """A batch without positions, under the sharding of the last published one: another is not in force yet."""
-        return Cut(self.position, self.position, since(self._shardings.all, self.position)[0].epoch)
+        epoch = since(self._shardings.all, self.position)[0].epoch
+        cut = Cut(self.position, self.position, epoch, self._publications.replica.incarnation)
+        self._warm = time.monotonic()
+        # Where the log is replaced, or was and no writer has opened it since, there is nothing to stand on.
+        with suppress(_CutReplaced):
+            if self._place.extent().relation(cut.place) is PlaceRelation.HELD:
+                return self._run(cut, snapshot=snapshot)
+        return []
 
     def reshard(self, shards: int) -> None:
         """Spread the queries evenly over so many shards, from the next batch on."""
@@ -225,20 +262,29 @@ class SparkHost:
         finally:
             self.close()
 
-    # ---- beginning
+    # ---- histories of the log
 
-    def _check_log(self) -> None:
-        log, where = opened(self._log), shown(self._log)
-        if self.position > log.end:
-            raise StoreError(
-                f"{self._folder} stands at position {self.position}, but the log at {where} ends at {log.end}: they do "
-                f"not belong together"
-            )
-        if self.position < log.start:
-            raise PositionGone(
-                f"{self._folder} stands at position {self.position}, but the log at {where} now starts at {log.start}: "
-                f"what lies between was dropped, and without it the rows are not known"
-            )
+    def _is_held(self, extent: LogExtent) -> bool:
+        """True if the log holds what was published; if another history has taken its place, begin anew."""
+        relation = self._place.relation(extent)
+        if relation is PlaceRelation.FOREIGN:
+            self._place.begin_anew()
+            self._begin()
+        return relation is not PlaceRelation.AHEAD
+
+    def _cut(self, extent: LogExtent) -> Cut | None:
+        """The next batch; None while the log does not show the end of the one that was begun."""
+        # What was begun is done as it was begun.
+        cut = self._publications.begun()
+        if cut is not None:
+            relation = extent.relation(cut.place)
+            if relation is not PlaceRelation.FOREIGN:
+                return cut if relation is PlaceRelation.HELD else None
+            self._publications.abandon()
+        if self.sharding.shards != self._wanted:
+            self._shardings.add(Sharding.even(self.sharding.epoch + 1, self.position, self._wanted))
+        end = Position(min(extent.end, self.position + self._max_rows))
+        return Cut(self.position, end, self.sharding.epoch, extent.place(end).incarnation)
 
     # ---- the job
 
@@ -247,12 +293,17 @@ class SparkHost:
         self._warm = time.monotonic()
         shardings = [one for one in self._shardings.all if one.epoch <= cut.sharding]
         counted = tuple(since(shardings, self._oldest_needed()))
-        task = ShardTask(self._log, str(self._folder), cut.start, cut.end, counted, snapshot, survey)
+        editions = self._publications.editions
+        task = ShardTask(
+            self._log, str(self._folder), cut.start, cut.end, counted, cut.incarnation, editions, snapshot, survey
+        )
         numbers = list(range(shardings[-1].shards))
         for attempt in range(1, TRIES + 1):
             try:
                 return sorted(self._runner(task, numbers), key=lambda one: one.shard)
             except Exception as error:
+                if self._place.extent().relation(cut.place) is not PlaceRelation.HELD:
+                    raise _CutReplaced from error
                 sentence = gist(str(error))
                 if attempt == TRIES:
                     raise StoreError(

@@ -86,13 +86,14 @@ def label_clients(
 ) -> PublishedPlan:
     """Plan for all clients as of the position of what is kept, and publish; the same position gives the same plan."""
     now = snapshot(kept)
-    position = Position(now.position)
     with LabelsFolder(Path(folder)) as writer:
-        begun = writer.begin(position)
+        begun = writer.begin(now.place)
         if isinstance(begun, PublishedPlan):
             return begun
         activities = {name: table_activity(session, now, name, plan) for name, plan in sorted(tables.items())}
-        plan = write_labels(session, Path(folder), begun.epoch, position, asked, activities, limits, buckets)
+        position = now.place.position
+        made = write_labels(session, Path(folder), begun.epoch, position, asked, activities, limits, buckets)
+        plan = msgspec.structs.replace(made, incarnation=now.place.incarnation)
         writer.publish(plan)
         return plan
 

@@ -4,24 +4,27 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from slackwater.core.errors import SchemaError, StoreError
+from slackwater.core.lineage import Place
 from slackwater.core.schema import TableSchema
+from slackwater.core.types import Position
 from slackwater.pipeline.tables.layout import Kind
 from slackwater.pipeline.tables.manifest import RecentFile, Settled, TableState
 from slackwater.pipeline.tables.reports import Covered, Defined, Dropped, Kept, Report
 from slackwater.pipeline.tables.store import TableStore
 
 
-def begin(store: TableStore, position: int, tables: Iterable[TableSchema]) -> None:
-    """Let a folder that follows no log yet begin at a position, with the tables that there are by then."""
+def begin(store: TableStore, place: Place, tables: Iterable[TableSchema]) -> None:
+    """Let a folder that follows no log yet begin at a place, with the tables that there are by then."""
     settled = store.state.settled
     for schema in tables:
-        settled = _defined(settled, schema, position)
-    store.commit(position=position, begun=position, settled=settled)
+        settled = _defined(settled, schema, place.position)
+    store.commit(place=place, begun=place.position, settled=settled)
 
 
 def commit_batch(store: TableStore, reports: Sequence[Report]) -> int:
     """Make a micro-batch count; return how many positions it brought, 0 if it had been committed before."""
-    end = _end(store.state.position, [report for report in reports if isinstance(report, Covered)])
+    covered = [report for report in reports if isinstance(report, Covered)]
+    end = _end(store.state.position, covered)
     if end == store.state.position:
         return 0
     settled, recent = store.state.settled, list(store.state.manifest.recent)
@@ -40,7 +43,7 @@ def commit_batch(store: TableStore, reports: Sequence[Report]) -> int:
                 settled, recent = _dropped(settled, recent, table)
     grown = end - store.state.position
     store.commit(
-        position=end,
+        place=Place(covered[0].incarnation, Position(end)),
         recent=recent,
         settled=None if settled is store.state.settled else settled,
         batches=store.state.manifest.batches + 1,

@@ -23,7 +23,9 @@ import msgspec
 from slackwater.core import disk
 from slackwater.core.durable_file import replace_file, write_draft
 from slackwater.core.errors import SchemaError, StoreError
+from slackwater.core.lineage import FORMER, Place
 from slackwater.core.schema import TableSchema
+from slackwater.core.types import Position
 from slackwater.pipeline.tables.layout import Kind, make_folder
 
 T = TypeVar("T")
@@ -142,7 +144,7 @@ class Manifest:
     """The committed files as of a position.
 
     `begun` is where following the log began, -1 while only loads were made. `batches` are micro-batches since the last
-    settling.
+    settling. `incarnation` is that of the log at the position.
     """
 
     version: int
@@ -152,6 +154,7 @@ class Manifest:
     batches: int = 0
     recent: tuple[RecentFile, ...] = ()
     format: int = FORMAT
+    incarnation: int = FORMER
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +168,11 @@ class ManifestState:
     def position(self) -> int:
         """Everything before it, and nothing behind it, is here."""
         return self.manifest.position
+
+    @property
+    def place(self) -> Place:
+        """The same with the incarnation of the log there."""
+        return Place(self.manifest.incarnation, Position(self.manifest.position))
 
     def recent(self, kind: Kind, table: str | None = None) -> tuple[RecentFile, ...]:
         """The recent files of a kind, and of a table."""

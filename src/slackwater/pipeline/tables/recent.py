@@ -13,7 +13,7 @@ import pyarrow as pa
 from slackwater.core.types import Position
 from slackwater.log import Quarantined, TableDefined, TableDropped, Updates, decode
 from slackwater.log.base import Entry, cut
-from slackwater.pipeline.source import stored_records
+from slackwater.pipeline.source import batch_incarnation, stored_records
 from slackwater.pipeline.tables.columns import with_positions, with_table
 from slackwater.pipeline.tables.layout import Kind, span_name, table_folder, write_parquet
 from slackwater.pipeline.tables.manifest import DataFile, RecentFile
@@ -42,6 +42,7 @@ def _kept(folder: Path, committed: int, batches: Iterator[pa.RecordBatch]) -> It
     held: _Held = {}
     covered: Covered | None = None
     for batch in batches:
+        incarnation = batch_incarnation(batch)
         for stored in stored_records(batch):
             end = stored.first + stored.rows
             if end <= committed:
@@ -50,7 +51,7 @@ def _kept(folder: Path, committed: int, batches: Iterator[pa.RecordBatch]) -> It
             if covered is not None and covered.end != entry.first:
                 yield covered
                 covered = None
-            covered = Covered(entry.first if covered is None else covered.first, entry.end)
+            covered = Covered(entry.first if covered is None else covered.first, entry.end, incarnation)
             match entry.record:
                 case Updates(table, rows):
                     held.setdefault((Kind.UPDATES, table), []).append((entry.first, rows))

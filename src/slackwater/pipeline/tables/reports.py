@@ -8,16 +8,18 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import BinaryType, StructField, StructType
 
+from slackwater.core.lineage import FORMER
 from slackwater.core.schema import TableSchema
 from slackwater.pipeline.tables.layout import Kind
 from slackwater.pipeline.tables.manifest import Bucket, DatedFile, RecentFile
 
 
 class Covered(msgspec.Struct, frozen=True, tag=True):
-    """These positions of the log were read."""
+    """These positions of the log were read; the micro-batch ends in this incarnation."""
 
     first: int
     end: int
+    incarnation: int = FORMER
 
 
 class Defined(msgspec.Struct, frozen=True, tag=True):

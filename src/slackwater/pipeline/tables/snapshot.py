@@ -14,6 +14,7 @@ import pyarrow.dataset as ds
 
 from slackwater.core.arrow import OPERATION
 from slackwater.core.errors import StoreError
+from slackwater.core.lineage import Place
 from slackwater.core.schema import TableSchema
 from slackwater.core.update import Operation
 from slackwater.pipeline.tables.columns import STORED_QUARANTINE, stored_updates
@@ -35,6 +36,11 @@ class TableSnapshot:
     def position(self) -> int:
         """Everything before it in the log, and nothing behind it, is here."""
         return self.state.position
+
+    @property
+    def place(self) -> Place:
+        """The same with the incarnation of the log there: a position alone does not identify a history."""
+        return self.state.place
 
     @property
     def tables(self) -> tuple[TableSchema, ...]:

@@ -5,7 +5,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from slackwater.core.aside import finish_aside, put_aside
 from slackwater.core.folder_lock import LockedFolder
+from slackwater.core.lineage import Place
 from slackwater.pipeline.tables.layout import make_folder
 from slackwater.pipeline.tables.manifest import (
     Manifest,
@@ -19,6 +21,8 @@ from slackwater.pipeline.tables.manifest import (
 )
 
 _KEPT_FOLDERS = ("recent", "latest", "history", "quarantine")
+CHECKPOINT = "checkpoint"
+_PARTS = ("manifest", "settled", *_KEPT_FOLDERS, CHECKPOINT)
 
 
 class TableStore(LockedFolder):
@@ -33,6 +37,7 @@ class TableStore(LockedFolder):
             folder, f"{folder} is being written by another pipeline or load; wait for it, or use another folder"
         )
         try:
+            finish_aside(folder, _PARTS)
             self.state = read_state(folder) or self._first()
             self._sweep()
         except BaseException:
@@ -53,7 +58,7 @@ class TableStore(LockedFolder):
     def commit(
         self,
         *,
-        position: int | None = None,
+        place: Place | None = None,
         recent: Sequence[RecentFile] | None = None,
         settled: Settled | None = None,
         batches: int | None = None,
@@ -65,7 +70,8 @@ class TableStore(LockedFolder):
         manifest = replace(
             now,
             version=version,
-            position=now.position if position is None else position,
+            position=now.position if place is None else int(place.position),
+            incarnation=now.incarnation if place is None else place.incarnation,
             recent=now.recent if recent is None else tuple(recent),
             settled=now.settled if settled is None else write_settled(self.folder, version, settled),
             batches=now.batches if batches is None else batches,
@@ -74,6 +80,12 @@ class TableStore(LockedFolder):
         write_manifest(self.folder, manifest)
         self.state = ManifestState(manifest, self.state.settled if settled is None else settled)
         forget_old(self.folder, version)
+
+    def begin_anew(self) -> Path:
+        """Put all tables aside and begin without any; returns where they are now."""
+        aside = put_aside(self.folder, _PARTS)
+        self.state = self._first()
+        return aside
 
     def remove(self, paths: Iterable[str]) -> None:
         """Delete files that no longer count."""

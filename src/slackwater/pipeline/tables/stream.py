@@ -3,7 +3,10 @@
 Exactly once, in words: a micro-batch writes files, then a manifest that names them and the new position. Spark
 notes the batch as done after that. If the driver dies in between, Spark repeats the batch; its positions lie before
 the manifest's, so nothing happens. If it dies earlier, the manifest knows nothing of the batch, and the repetition
-writes the same files again. The position in the manifest is the only truth: Spark's checkpoint may even be lost.
+writes the same files again. The place in the manifest is the only truth: Spark's checkpoint may even be lost.
+
+A log that was restored from a copy may not hold that place. Then the tables are put aside and made anew, where that
+loses nothing: the log begins at 0 and no files were loaded. Otherwise the pipeline is refused.
 """
 
 import re
@@ -18,13 +21,14 @@ from typing import Self
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from slackwater.core.errors import PositionGone, SlackwaterError, StoreError
+from slackwater.core.errors import SlackwaterError, StoreError
 from slackwater.pipeline.source import FORMAT, MAX_ROWS, opened, register
-from slackwater.pipeline.tables.commit import begin, commit_batch
+from slackwater.pipeline.tables.commit import commit_batch
+from slackwater.pipeline.tables.log_place import check_reports, stand
 from slackwater.pipeline.tables.recent import KeepRecent
 from slackwater.pipeline.tables.reports import SPARK_COLUMN, collect
 from slackwater.pipeline.tables.settle import settle, tidy
-from slackwater.pipeline.tables.store import TableStore
+from slackwater.pipeline.tables.store import CHECKPOINT, TableStore
 from slackwater.pipeline.tables.tasks import OnSpark
 
 SETTLE_BATCHES = 20
@@ -81,33 +85,28 @@ class Pipeline:
         self._failure: BaseException | None = None
         self._ended = False
         log_folder, out_folder = log_folder.absolute(), out_folder.absolute()
+        self._log = log_folder
         log = opened(str(log_folder))
         self._store = TableStore(out_folder)
         try:
-            if self._store.state.manifest.begun < 0:
-                # The log may have dropped its beginning; it still knows the tables defined there.
-                begin(self._store, log.start, log.catalog(log.start))
-            position = self._store.state.position
-            if position < log.start:
-                raise PositionGone(
-                    f"{out_folder} stands at position {position}, but the log at {log_folder} now starts at "
-                    f"{log.start}: what lies between was dropped before it was read; use a new folder"
-                )
-            if position > log.end:
-                raise StoreError(
-                    f"{out_folder} stands at position {position}, but the log at {log_folder} ends at {log.end}: "
-                    f"they do not belong together"
-                )
-            self._query = self._start(log_folder, out_folder, position, max_rows, available_now)
+            stand(self._store, log, log_folder)
+            self._query = self._start(max_rows, available_now)
         except BaseException:
             self._store.release()
             raise
 
-    def _start(self, log: Path, out: Path, position: int, max_rows: int, available_now: bool) -> StreamingQuery:
+    def _start(self, max_rows: int, available_now: bool) -> StreamingQuery:
         register(self._session)
-        options = {"path": str(log), "start": str(position), "max_rows": str(max_rows)}
+        place = self._store.state.place
+        options = {
+            "path": str(self._log),
+            "start": str(place.position),
+            "incarnation": str(place.incarnation),
+            "max_rows": str(max_rows),
+        }
         writer = self._session.readStream.format(FORMAT).options(**options).load().writeStream
-        writer = writer.foreachBatch(self._batch).option("checkpointLocation", (out / "checkpoint").as_uri())
+        checkpoint = self._store.folder / CHECKPOINT
+        writer = writer.foreachBatch(self._batch).option("checkpointLocation", checkpoint.as_uri())
         return (writer.trigger(availableNow=True) if available_now else writer).start()
 
     @property
@@ -174,7 +173,9 @@ class Pipeline:
         began = time.monotonic()
         store = self._store
         keep = KeepRecent(str(store.folder), store.state.position)
-        rows = commit_batch(store, collect(records.mapInArrow(keep, SPARK_COLUMN)))
+        reports = collect(records.mapInArrow(keep, SPARK_COLUMN))
+        check_reports(store, opened(str(self._log)), reports)
+        rows = commit_batch(store, reports)
         taken = time.monotonic()
         manifest = store.state.manifest
         recent = sum(one.file.rows for one in manifest.recent)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from slackwater.core.hosts import HostKind
+from slackwater.log.extent import LogExtent
 from slackwater.server.lanes.base import Lane
 from slackwater.server.lanes.local import LocalLane
 from slackwater.server.lanes.network import NetworkLane, PlanState
@@ -32,7 +33,12 @@ def spark_lane(node: "Node") -> Lane | None:
         return None
     rules = replace(node.settings.rules, host=HostKind.SPARK)
     reached = lambda: node.engine.position  # noqa: E731
-    return SparkLane(folder, *node.identity, rules, node.registrar, node.append, reached, node.channels)
+
+    def extent() -> LogExtent:
+        # As the sessions' engine knows the log: a writer all of it, a follower what it has checked.
+        return LogExtent(node.engine.lineage, node.log.end if node.writable else node.engine.position)
+
+    return SparkLane(folder, *node.identity, rules, node.registrar, node.append, reached, extent, node.channels)
 
 
 def network_lane(node: "Node") -> Lane | None:

@@ -2,6 +2,12 @@
 
 The host is another process and may be slow, or dead. While it is behind the log for more than a lease, the distance of
 its values from the present truth is unknown. Then the leases of clients are not renewed.
+
+The host may also have made its publications from another history than that of the server's log: before a restore from a
+copy, or from another log. Only what the log holds is taken in, so every position served is one of the incarnation that
+the sessions name. What the node has not seen of the log yet waits; while the rest is of another history, the lane is in
+doubt. When the host begins the publication log anew, or the log lost what was taken in, all sessions end: clients come
+again to a replica that begins anew.
 """
 
 import asyncio
@@ -14,7 +20,9 @@ from typing import Any
 
 from slackwater.core.errors import PositionGone, SlackwaterError
 from slackwater.core.hosts import HostKind
-from slackwater.hosting.publication_log import PublicationReader
+from slackwater.hosting.publication_log import PublicationReader, PublicationsReplaced
+from slackwater.hosting.replica import Replica
+from slackwater.log.extent import LogExtent
 from slackwater.processing.base import Notifications
 from slackwater.server.channel_host import ChannelHost
 from slackwater.server.lanes.base import Lane
@@ -51,13 +59,21 @@ class SparkLane(Lane):
         registrar: Registrar,
         append: Callable[[Append], None],
         reached: Callable[[], int],
+        extent: Callable[[], LogExtent],
         channels: ChannelHost | None = None,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._who = (name, generation)
-        self._reader = PublicationReader(folder)
-        self._reader.catch_up()
+        self._extent = extent
+        self._replaced: str | None = None
+        """Why the replica must begin anew."""
+        self._reader = PublicationReader(folder, extent)
+        try:
+            self._reader.catch_up()
+        except (PositionGone, PublicationsReplaced):
+            # The host is at work on it this very moment.
+            self._reader = PublicationReader(folder, extent)
         self._rules = rules
         self._reached = reached
         self._notified: Counter[int] = Counter()
@@ -78,7 +94,7 @@ class SparkLane(Lane):
 
     def start(self) -> None:
         """Give the sessions the present registrations."""
-        replica = self._reader.replica
+        replica = self.engine.replica
         for one in replica.registrations.values():
             query = replica.queries[one.number]
             self.sessions.handle(QueryRegistered(one, query))
@@ -86,16 +102,14 @@ class SparkLane(Lane):
 
     async def follow(self) -> None:
         """Follow the publication log. An error puts this lane in doubt and affects no other lane."""
-        gone = False
         while True:
             try:
-                if gone:
+                if self._replaced is not None:
                     self._begin_again()
-                    gone = False
                 await self._follow()
-            except PositionGone as error:
-                _report.warning("%s", error)
-                gone = True
+            except (PositionGone, PublicationsReplaced) as error:
+                _report.warning("the Spark host is followed from anew: %s", error)
+                self._drop(str(error))
                 await asyncio.sleep(LOOK_SECONDS)
             except (SlackwaterError, OSError) as error:
                 if self._trouble is None:
@@ -123,14 +137,26 @@ class SparkLane(Lane):
             replica.position = publication.end
             self._judge()
 
+    def _drop(self, why: str) -> None:
+        """Serve nothing of the present replica any more; clients reconnect."""
+        self._replaced = why
+        self._serve(Replica(), why)
+
     def _begin_again(self) -> None:
-        """Restart from the snapshot, because publications were removed unread; clients reconnect."""
-        self.sessions.farewell_to_all("what Spark has said was missed here; come again")
-        self._reader = PublicationReader(self._folder)
-        self._reader.catch_up()
-        self.engine.replica = self._reader.replica
+        """Restart from the latest snapshot that belongs to the log."""
+        self._reader = PublicationReader(self._folder, self._extent)
+        self._replaced = None
+        self._serve(self._reader.replica, "answers are there again")
+
+    def _serve(self, replica: Replica, why: str) -> None:
+        """Begin sessions anew over this replica."""
+        self.sessions.farewell_to_all(f"{why}; come again")
+        self.engine.replica = replica
         self.sessions.state = self._state()
+        self._doubt = None
+        self._seen.clear()
         self.start()
+        self._judge()
 
     def doubt(self, why: str | None) -> None:
         """Without the log the host's delay behind it is unknown."""
@@ -153,9 +179,9 @@ class SparkLane(Lane):
             not self._seen or (end > self._seen[-1][1] and now - self._seen[-1][0] > SEEN_SECONDS and not self._doubt)
         ):
             self._seen.append((now, end))
-        doubt = self.away or self._trouble
+        doubt = self.away or self._replaced or self._trouble or self._reader.doubt
         if self._seen and (now - self._seen[0][0]) * 1_000_000 > self._rules.lease:
             doubt = f"the Spark host is {end - self.engine.position} positions behind the log"
-        if (doubt is None) != (self._doubt is None):
+        if doubt != self._doubt:
             self.sessions.handle(Doubted(doubt))
         self._doubt = doubt
