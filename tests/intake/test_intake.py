@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.core import Column, DataType, Instant, LogCorrupt, LogError, ManualClock, SchemaError, TableSchema
+from slackwater.core import Column, DataType, Instant, LogError, ManualClock, SchemaError, TableSchema
 from slackwater.core.arrival import Arrival
 from slackwater.core.types import Position
 from slackwater.intake import MEMORY_FILE, Intake
@@ -146,12 +146,34 @@ def test_repeats_are_known_after_the_log_dropped_the_rows(tmp_path: Path) -> Non
         assert Intake(log, CLOCK, memory=tmp_path / MEMORY_FILE).blind_before == log.start > 0
 
 
-def test_a_memory_of_another_log_is_noticed(tmp_path: Path) -> None:
-    with LocalLog(tmp_path / "a") as log, Intake(log, CLOCK, memory=tmp_path / "memory") as intake:
+def test_a_memory_of_another_history_is_put_aside(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    memory = tmp_path / "memory"
+    with LocalLog(tmp_path / "a") as log, Intake(log, CLOCK, memory=memory) as intake:
         intake.define(TABLE)
-        intake.take([arrival([1, 2])])
-    with LocalLog(tmp_path / "b") as log, pytest.raises(LogCorrupt, match="do not belong together"):
-        Intake(log, CLOCK, memory=tmp_path / "memory")
+        intake.take([arrival([1, 2, 4])])
+    with LocalLog(tmp_path / "b") as log:
+        other = Intake(log, CLOCK)
+        other.define(TABLE)
+        other.take([arrival([1, 5, 7, 8])])
+        assert not caplog.messages
+        intake = Intake(log, CLOCK, memory=memory)
+        assert len(caplog.messages) == 1
+        assert "another history" in caplog.messages[0]
+        assert (memory.exists(), memory.with_name("memory.aside").exists()) == (False, True)
+        receipt = intake.take([arrival([1, 2, 4])])
+        assert (receipt.accepted, receipt.repeats) == (2, 1), "what the other history took is no repeat"
+
+
+def test_a_memory_survives_a_restart_on_its_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for number in range(1, 4):
+        with LocalLog(tmp_path) as log, Intake(log, CLOCK, memory=tmp_path / MEMORY_FILE) as intake:
+            intake.define(TABLE)
+            assert intake.take([arrival([1])]).repeats == (number > 1)
+    with LocalLog(tmp_path / "empty") as log:
+        Intake(log, CLOCK, memory=tmp_path / "empty" / MEMORY_FILE).save()
+    with LocalLog(tmp_path / "empty") as log:
+        Intake(log, CLOCK, memory=tmp_path / "empty" / MEMORY_FILE)
+    assert not caplog.messages
 
 
 def test_tables_and_files_of_one_name_do_not_share_their_numbers(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from slackwater.cli.output import AsJson, errors, need_node, plain
 from slackwater.core.bus import DEFAULT_NAME, bus_address
 from slackwater.core.errors import SlackwaterError
 from slackwater.core.hosts import HostKind, Placement
+from slackwater.deployment.configuration import MOST_AHEAD
 
 if TYPE_CHECKING:
     from slackwater.deployment.endpoint_file import Listening
@@ -73,10 +74,20 @@ def serve(
         Path | None,
         typer.Option("--network", help="Plan sums over these aggregators: a file of a network, or a deployment."),
     ] = None,
+    event_time_ahead: Annotated[
+        float,
+        typer.Option(
+            "--event-time-ahead",
+            min=0,
+            max=MOST_AHEAD,
+            help="Seconds that an event time may be ahead of the log clock; rows with a later one go to quarantine.",
+        ),
+    ] = 86_400.0,
     as_json: AsJson = False,
 ) -> None:
     """Serve until Ctrl-C or SIGTERM. Everything that was acknowledged survives whatever ends the process."""
     need_node()
+    from slackwater.admission import Limits
     from slackwater.server.listener import Serving, report_to_stderr
     from slackwater.server.listener import serve as serve_node
     from slackwater.server.node import NodeSettings
@@ -101,6 +112,7 @@ def serve(
         labelling=LabellingRules(every=relabel),
         network=None if network is None else read_network(network),
         channels=_channels(channels),
+        admission=Limits(ahead=round(event_time_ahead * 1_000_000)),
     )
 
     def announce(listening: "Listening") -> None:

@@ -36,6 +36,8 @@ from slackwater.core.settings import read_settings
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
 Above = Annotated[float, Meta(gt=0)]
+MOST_AHEAD = 100 * 365 * 86_400
+"""Seconds that an event time can be allowed to be ahead."""
 
 
 class ServerPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -52,6 +54,8 @@ class ServerPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     nats_name: str | None = None
     channels: str | None = None
     """A bus on which is published for many subscribers at once, as nats://host:4222/name."""
+    event_time_ahead: Annotated[float, Meta(ge=0, le=MOST_AHEAD)] = 86_400.0
+    """Seconds that an event time may be ahead of the log clock."""
 
 
 class PipelinePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

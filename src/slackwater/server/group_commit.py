@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
+from slackwater.admission import Limits
 from slackwater.core.clock import Clock
 from slackwater.core.errors import LogError, SlackwaterError
 from slackwater.core.types import Instant, Position
@@ -75,9 +76,11 @@ class WriteQueue:
         pending_rows: int,
         durable: Callable[[], None],
         log_clock: LogClock | None = None,
+        limits: Limits | None = None,
     ) -> None:
         self._log = log
         self._clock = clock
+        self._limits = limits
         self._log_clock = log_clock or LogClock()
         self._clock_end = log.end
         """The position up to which the clock knows the ticks of the log."""
@@ -100,7 +103,11 @@ class WriteQueue:
 
     def _open(self) -> Target:
         gathering = UncommittedLog(self._log)
-        return Target(Intake(gathering, self._clock, memory=self._memory), gathering)
+        # Rows are admitted by the same clock: not before the ticks that this queue knows of.
+        intake = Intake(
+            gathering, self._clock, limits=self._limits, memory=self._memory, log_clock=LogClock(self._log_clock.last)
+        )
+        return Target(intake, gathering)
 
     @property
     def waiting(self) -> int:
@@ -150,11 +157,11 @@ class WriteQueue:
             _settle(waiting)
 
     def _due(self) -> Instant | None:
-        return self._log_clock.due(self._clock.now(), self._periods) if self._periods else None
+        return self._log_clock.due(self._target.intake.now(), self._periods) if self._periods else None
 
     def _seconds_to_tick(self) -> float | None:
         """How long to wait for a change before a tick is looked at again; None: for ever."""
-        wall = self._clock.now()
+        wall = self._target.intake.now()
         due = self._log_clock.next_due(wall, self._periods)
         if due is None:
             return None
