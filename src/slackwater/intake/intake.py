@@ -137,12 +137,10 @@ class Intake:
 
     def save(self) -> None:
         """Write the memory down, so that older parts of the log are not needed to know repeats."""
-        if self._file is None:
-            return
         # Not the end of the log: an interrupt may have come between an append and its being remembered.
         self._memory.place = self._log.lineage.place(self._remembered)
         self._saved = self._remembered
-        store(self._file, self._memory)
+        self._write_memory(self._memory)
 
     def drop_before(self, position: Position) -> Position:
         """Let the log forget what lies before a position, after making sure that its rows stay remembered."""
@@ -194,6 +192,25 @@ class Intake:
         known_from = self._memory.seen.get((named[0][0].name, named[0][1].source), Seen()).floor
         return IntakeReceipt(0, 0, rows, self._log.end, promised=Promises(known_from=known_from), request_repeated=True)
 
+    # ---- where the memory is saved
+
+    def _read_memory(self) -> IntakeMemory:
+        return load(self._file)
+
+    def _write_memory(self, memory: IntakeMemory) -> None:
+        if self._file is not None:
+            store(self._file, memory)
+
+    def _put_aside(self, memory: IntakeMemory) -> None:
+        if self._file is not None:
+            _report.warning(
+                "what was taken is read from the log again: %s is of another history, at position %d; it is put aside",
+                self._file,
+                memory.place.position,
+            )
+            with suppress(OSError):
+                disk.rename(self._file, self._file.with_name(self._file.name + ASIDE))
+
     # ---- recovery
 
     def _holds(self, place: Place) -> bool:
@@ -202,18 +219,11 @@ class Intake:
 
     def _recover(self) -> IntakeMemory:
         """The saved memory, if it is of use for this log."""
-        memory = load(self._file)
+        memory = self._read_memory()
         if memory.place.position == 0:
             return memory
         if not self._holds(memory.place):
-            _report.warning(
-                "what was taken is read from the log again: %s is of another history, at position %d; it is put aside",
-                self._file,
-                memory.place.position,
-            )
-            if self._file is not None:
-                with suppress(OSError):
-                    disk.rename(self._file, self._file.with_name(self._file.name + ASIDE))
+            self._put_aside(memory)
             return IntakeMemory()
         if memory.former and self._log.start == 0:
             # The log has it all, also which numbers had been given up in silence.

@@ -67,14 +67,19 @@ _FORMER_FORMAT = 2
 
 def load(path: Path | None) -> IntakeMemory:
     """The saved memory, or an empty one; a damaged file counts as none, since the log has it all."""
-    if path is None:
-        return IntakeMemory()
     try:
-        content = path.read_bytes()
+        return IntakeMemory() if path is None else decode(path.read_bytes())
+    except OSError:
+        return IntakeMemory()
+
+
+def decode(content: bytes) -> IntakeMemory:
+    """The memory from its bytes, or an empty one."""
+    try:
         if int.from_bytes(content[:4], "little") != zlib.crc32(content[4:]):
             return IntakeMemory()
         plain = msgspec.msgpack.decode(content[4:], type=_PlainMemory)
-    except (OSError, ValueError, msgspec.MsgspecError):
+    except (ValueError, msgspec.MsgspecError):
         return IntakeMemory()
     if plain.format not in (_FORMAT, _FORMER_FORMAT):
         return IntakeMemory()
@@ -100,7 +105,15 @@ def _seen(source: _PlainSource, former: bool) -> Seen:
 
 
 def store(path: Path, memory: IntakeMemory) -> None:
-    """Replace the file as a whole: after a crash there is the old one or the new one. A checksum stands before it."""
+    """Replace the file as a whole: after a crash there is the old one or the new one."""
+    try:
+        replace_file(path, encode(memory))
+    except StoreError as error:
+        raise LogError(f"what was taken cannot be written down: {error}") from error
+
+
+def encode(memory: IntakeMemory) -> bytes:
+    """The memory as bytes, after a checksum."""
     sources = []
     for origin in dict.fromkeys((*memory.seen, *memory.requests)):
         seen, keys = memory.seen.get(origin, Seen()), memory.requests.get(origin)
@@ -109,7 +122,4 @@ def store(path: Path, memory: IntakeMemory) -> None:
     clock, place = memory.log_clock, memory.place
     plain = _PlainMemory(_FORMAT, place.position, sources, place.incarnation, clock.last, clock.latest_stamp)
     content = msgspec.msgpack.encode(plain)
-    try:
-        replace_file(path, zlib.crc32(content).to_bytes(4, "little") + content)
-    except StoreError as error:
-        raise LogError(f"what was taken cannot be written down: {error}") from error
+    return zlib.crc32(content).to_bytes(4, "little") + content

@@ -144,7 +144,7 @@ def test_without_number_and_time_the_last_arrival_wins(web: httpx.Client, table:
 
 def test_without_numbers_rows_with_a_time_are_known_by_what_they_say(web: httpx.Client) -> None:
     name = next(_names)
-    web.post("/v1/tables", json={"sql": f"CREATE TABLE {name} (k TEXT PRIMARY KEY, t TIMESTAMP EVENT TIME)"})
+    web.post("/v1/tables", json={"sql": f"CREATE TABLE {name} (k TEXT PRIMARY KEY, t TIMESTAMP) EVENT TIME t"})
     address = f"/v1/tables/{name}/rows"
     for at, outcome in (("01", "accepted"), ("01", "repeats"), ("02", "accepted")):
         body = f'{{"k": "a", "t": "2026-01-{at}T00:00:00Z"}}\n'
