@@ -1,8 +1,10 @@
 """Server process: a node as a child process; start, discovery by endpoint file, stop, kill."""
 
+import os
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
@@ -18,6 +20,10 @@ class ServerProcess:
     """`slackwater serve FOLDER …` in a process of its own; what it reports goes to the file `reports`."""
 
     command = "serve"
+    program: tuple[str, ...] = ("-m", "slackwater")
+    """Arguments of Python before the command."""
+    environment: Mapping[str, str] = {}
+    """Variables of the process, beside those of this one."""
 
     def __init__(self, folder: Path, *arguments: str, port: int = 0) -> None:
         self.folder = folder
@@ -31,8 +37,11 @@ class ServerProcess:
         """Start it and wait until it listens."""
         (self.folder / STATE_FILE).unlink(missing_ok=True)
         self._file = self.reports.open("ab")
-        command = [sys.executable, "-m", "slackwater", self.command, str(self.folder), "--port", str(self.port)]
-        self._process = subprocess.Popen([*command, *self.arguments], stdout=self._file, stderr=self._file)
+        command = [sys.executable, *self.program, self.command, str(self.folder), "--port", str(self.port)]
+        environment = {**os.environ, **self.environment}
+        self._process = subprocess.Popen(
+            [*command, *self.arguments], stdout=self._file, stderr=self._file, env=environment
+        )
         give_up = time.monotonic() + START_SECONDS
         while time.monotonic() < give_up:
             listening = read_state(self.folder)
@@ -59,6 +68,12 @@ class ServerProcess:
     def report(self) -> str:
         """All that it reported so far."""
         return self.reports.read_text(errors="replace") if self.reports.exists() else ""
+
+    def wait(self) -> int:
+        """Wait until it ends by itself; returns its exit code."""
+        assert self._process is not None
+        self._process.wait(STOP_SECONDS)
+        return self._ended()
 
     def kill(self) -> None:
         """End it as a power cut would."""
