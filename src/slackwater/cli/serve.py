@@ -10,9 +10,9 @@ import typer
 
 from slackwater.cli.output import AsJson, errors, need_node, plain
 from slackwater.core.bus import DEFAULT_NAME, bus_address
+from slackwater.core.clock import MOST_AHEAD
 from slackwater.core.errors import SlackwaterError
 from slackwater.core.hosts import HostKind, Placement
-from slackwater.deployment.configuration import MOST_AHEAD
 
 if TYPE_CHECKING:
     from slackwater.deployment.endpoint_file import Listening

@@ -30,14 +30,13 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from slackwater.core.clock import MOST_AHEAD
 from slackwater.core.errors import SlackwaterError
 from slackwater.core.hosts import HostKind
 from slackwater.core.settings import read_settings
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
 Above = Annotated[float, Meta(gt=0)]
-MOST_AHEAD = 100 * 365 * 86_400
-"""Seconds that an event time can be allowed to be ahead."""
 
 
 class ServerPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
