@@ -67,11 +67,13 @@ def admit(arrival: Arrival, table: TableSchema, seen: Seen, now: Instant, limits
     fresh, seen, given_up = _fresh(sequences, bad_sequence, seen)
     refused_fresh, seen, also_given_up = _fresh_refusals(arrival, seen)
 
-    kept = np.flatnonzero(fresh | outside)
+    # Almost always the window is whole.
+    kept = np.flatnonzero(fresh | outside if outside.any() else fresh)
     rows = _Rows(arrival, raw if len(kept) == raw.num_rows else raw.take(pa.array(kept)), sequences[kept], kept)
     faults = _Faults(rows.count)
     faults.add(Reason.BAD_SEQUENCE, bad_sequence[kept], "$seq must be a whole number from 0 to 2^62")
-    faults.add(Reason.OUTSIDE_WINDOW, outside[kept], _outside(arrival.source, seen))
+    if outside.any():
+        faults.add(Reason.OUTSIDE_WINDOW, outside[kept], _outside(arrival.source, seen))
     accepted = _checked(rows, table, faults, now, limits)
 
     quarantined = _quarantine(rows, faults, now, limits, refused_fresh)
@@ -297,6 +299,8 @@ def _value_faults(column: Column, values: pa.Array, now: Instant, limits: Limits
 
 def _time_faults(times: pa.Array, now: Instant, limits: Limits) -> list[tuple[Reason, Flags, str]]:
     """Faults of an event time: it must not be absurd, nor ahead of the log clock by more than the limit."""
+    if not _absurd(times, now, limits).any():
+        return []
     micros = times.cast(pa.int64())
     early = pc.fill_null(pc.less(micros, limits.earliest), False).to_numpy(zero_copy_only=False)
     late = pc.fill_null(pc.greater(micros, now + limits.ahead), False).to_numpy(zero_copy_only=False)

@@ -55,6 +55,8 @@ class Seen:
 
     def outside(self, sequences: Integers) -> Flags:
         """Flag the numbers outside the window, of which it is not known whether they were seen."""
+        if not self.floor:
+            return np.zeros(len(sequences), np.bool_)
         below: Flags = (sequences >= 0) & (sequences < self.floor)
         return below
 

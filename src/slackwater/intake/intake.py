@@ -111,7 +111,7 @@ class Intake:
             keys.make_room(clock.now(wall))
         records: list[Updates | Quarantined] = []
         seen: dict[Origin, Seen] = {}
-        receipt = IntakeReceipt(0, 0, 0, self._log.end)
+        receipt: IntakeReceipt | None = None
         for table, arrival in named:
             origin = (table.name, arrival.source)
             before = seen.get(origin) or self._memory.seen.get(origin) or Seen()
@@ -122,7 +122,8 @@ class Intake:
             for record in made:
                 clock = self._clock_after(clock, record)
             records += made
-            receipt = receipt.plus(_receipt(result, receipt.position, keyed=request is not None))
+            own = _receipt(result, keyed=request is not None)
+            receipt = own if receipt is None else receipt.plus(own)
         if request is not None:
             records = _keyed(records, request)
         position = self._log.append(records) if records else self._log.end
@@ -133,7 +134,7 @@ class Intake:
         self._remembered = position
         if position - self._saved >= SAVE_EVERY:
             self.save()
-        return replace(receipt, position=position)
+        return IntakeReceipt(0, 0, 0, position) if receipt is None else replace(receipt, position=position)
 
     def save(self) -> None:
         """Write the memory down, so that older parts of the log are not needed to know repeats."""
@@ -287,16 +288,19 @@ def _keyed(records: Sequence[Updates | Quarantined], request: RequestKey) -> lis
     return made
 
 
-def _receipt(result: Admission, position: Position, *, keyed: bool) -> IntakeReceipt:
+def _receipt(result: Admission, *, keyed: bool) -> IntakeReceipt:
+    """The receipt of one arrival, but for the position."""
     promised = Promises.of(result.accepted, keyed=keyed)
+    if result.outside_window or result.seen.floor:
+        promised = replace(promised, outside_window=result.outside_window, known_from=result.seen.floor)
     return IntakeReceipt(
         result.accepted.num_rows,
         result.quarantined.num_rows,
         result.repeats,
-        position,
+        Position(0),
         result.given_up,
         result.ignored_columns,
-        replace(promised, outside_window=result.outside_window, known_from=result.seen.floor),
+        promised,
     )
 
 

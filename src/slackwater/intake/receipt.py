@@ -30,6 +30,8 @@ class Promises:
     def of(cls, accepted: pa.RecordBatch, *, keyed: bool) -> "Promises":
         """Count the identities of accepted rows; `keyed`: they came under an idempotency key."""
         sequences = accepted.column(SEQUENCE).to_numpy()
+        if not len(sequences) or sequences.min() >= 0:
+            return cls(len(sequences))
         numbered, nameless = int((sequences >= 0).sum()), int(np.sum(sequences < SMALLEST_CONTENT))
         others = len(sequences) - numbered
         if keyed:

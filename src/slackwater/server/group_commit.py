@@ -34,7 +34,7 @@ MOST_ROWS = 200_000
 """Of one group: then it is written, and the rest is the next group."""
 SAVE_EVERY = 1_000_000
 """Positions between two savings of the intake's memory. The intake must never save by itself here, as what it
-remembers may not be durable yet; it would do so after `intake.intake.SAVE_EVERY`, which is more than this and a group."""
+remembers may not be durable yet; it would do so after `SAVE_EVERY` of its own, which is more than this and a group."""
 
 LOOK_SECONDS = 1.0
 """How soon, at most, the wall clock is read again while a tick is to come: it may be set; and how soon a tick is tried
