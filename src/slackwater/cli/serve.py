@@ -53,6 +53,15 @@ def serve(
     lease: Annotated[
         float, typer.Option("--lease", min=0.1, max=3600, help="Seconds for which clients rely on the node.")
     ] = 5.0,
+    event_time_ahead: Annotated[
+        float,
+        typer.Option(
+            "--event-time-ahead",
+            min=0,
+            max=MOST_AHEAD,
+            help="Seconds that an event time may be ahead of the log clock; rows with a later one go to quarantine.",
+        ),
+    ] = 86_400.0,
     spark: Annotated[
         Path | None, typer.Option("--spark", help="The folder of a Spark host, which keeps queries of this log too.")
     ] = None,
@@ -74,15 +83,6 @@ def serve(
         Path | None,
         typer.Option("--network", help="Plan sums over these aggregators: a file of a network, or a deployment."),
     ] = None,
-    event_time_ahead: Annotated[
-        float,
-        typer.Option(
-            "--event-time-ahead",
-            min=0,
-            max=MOST_AHEAD,
-            help="Seconds that an event time may be ahead of the log clock; rows with a later one go to quarantine.",
-        ),
-    ] = 86_400.0,
     as_json: AsJson = False,
 ) -> None:
     """Serve until Ctrl-C or SIGTERM. Everything that was acknowledged survives whatever ends the process."""
