@@ -48,7 +48,8 @@ def test_every_promise_is_kept_in_many_worlds() -> None:
 
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.name)
 def test_planted_bugs_are_found(planted: Planted) -> None:
-    found = next((seed for seed in PLANTED_SEEDS if run(seed, planted.setting).violation), None)
+    seeds = ((planted.begin + seed) % len(PLANTED_SEEDS) for seed in PLANTED_SEEDS)
+    found = next((seed for seed in seeds if run(seed, planted.setting).violation), None)
     assert found is not None, f"{planted.name}: no seed of {PLANTED_SEEDS} shows it"
 
 
