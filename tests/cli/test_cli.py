@@ -52,6 +52,7 @@ def test_replay_inspect_verify_quarantine(rough_csv: Path, tmp_path: Path) -> No
     run("sql", "--log", log, schema)
     first = run_json("replay", rough_csv, "--log", log, *TYPED)
     assert (first["accepted"], first["quarantined"], first["repeats"]) == (3, 3, 0)
+    assert (first["promised"]["by_number"], first["promised"]["at_least_once"]) == (3, 0)
     again = run_json("replay", rough_csv, "--log", log, *TYPED)
     assert (again["accepted"], again["quarantined"], again["repeats"]) == (0, 0, 6)
     assert again["position"] == first["position"]
@@ -227,6 +228,7 @@ def test_load_and_learn_from_files_and_from_what_is_kept(tmp_path: Path) -> None
     file.write_text("\n".join(["room,celsius,at", *lines, "c,warm,2026-01-01T00:00:00Z"]) + "\n")
     typed = (*TYPED, "--type", "celsius=DOUBLE")
     loaded = run_json("load", file, "--out", kept, *typed)
+    assert loaded["promised"]["by_number"] == loaded["accepted"]
     assert (loaded["accepted"], loaded["quarantined"], loaded["unchanged"]) == (1200, 1, 0)
 
     direct = run_json("learn", file, "--out", tmp_path / "direct", *typed)

@@ -8,6 +8,7 @@ import itertools
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -33,6 +34,7 @@ from slackwater.core import (
     TableSchema,
     Update,
 )
+from slackwater.core.arrival import RequestKey
 from slackwater.core.arrow import QUARANTINE, from_batch, to_batch
 from slackwater.core.lineage import Place
 from slackwater.log import (
@@ -328,6 +330,19 @@ def test_records_come_back_as_they_went_in(world: World) -> None:
                     assert batch.equals(was)
                 case got, expected:
                     assert got == expected
+
+
+def test_batches_keep_their_moment_of_admission_and_key_also_where_they_are_cut(world: World) -> None:
+    request = RequestKey("order 7", b"digest")
+    with world.open() as log:
+        log.append([TableDefined(QUOTES), updates(0, 3)])
+        log.append([replace(quarantined(2), admitted=Instant(7)), replace(updates(3, 4), admitted=Instant(8))])
+        log.append([replace(updates(7, 2), admitted=Instant(9), request=request)])
+    with world.open(read_only=True) as log:
+        for start in (Position(1), Position(2)):
+            batches = [one.record for one in log.read(start) if isinstance(one.record, Updates | Quarantined)]
+            assert [one.admitted for one in batches] == [None, 7, 8, 9]
+            assert [one.request for one in batches] == [None, None, None, request]
 
 
 # 3. Atomic in order

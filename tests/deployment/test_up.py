@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
+from slackwater.cli.up import _roles
 from slackwater.core.errors import SlackwaterError
 from slackwater.deployment.configuration import read_deployment
 
@@ -133,3 +134,14 @@ def test_mistakes_are_told_with_their_place(tmp_path: Path, text: str, told: str
 def test_a_missing_file_says_what_to_write(tmp_path: Path) -> None:
     with pytest.raises(SlackwaterError, match="smallest deployment"):
         read_deployment(tmp_path / "nothing.toml")
+
+
+def test_how_far_event_times_may_be_ahead_is_configured(tmp_path: Path) -> None:
+    file = tmp_path / "slackwater.toml"
+    file.write_text("[server]\nevent_time_ahead = 7200\n")
+    [server] = [role for role in _roles(file, tmp_path, read_deployment(file)) if role.name == "server"]
+    words = list(server.command())
+    assert words[words.index("--event-time-ahead") + 1] == "7200.0"
+    file.write_text("[server]\nevent_time_ahead = -1\n")
+    with pytest.raises(SlackwaterError, match="event_time_ahead"):
+        read_deployment(file)

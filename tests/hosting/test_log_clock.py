@@ -71,3 +71,26 @@ def test_it_never_shows_less_than_the_log(last: Instant, walls: list[Instant]) -
     for wall in walls:
         assert clock.now(wall) == max(last, wall)
         assert clock.after(wall).last >= clock.last
+
+
+@given(st.lists(st.tuples(st.integers(0, 200).map(Instant), st.booleans()), max_size=40), PERIODS, st.integers(0, 40))
+def test_stamps_rise_and_are_not_before_the_ticks(
+    history: list[tuple[Instant, bool]], periods: frozenset[int], restart: int
+) -> None:
+    """Whatever the wall clock shows, also if the clock is found again from what is in the log."""
+    clock, stamps, written = LogClock(), [Instant(0)], [Instant(0)]
+    for nth, (wall, rows) in enumerate(history):
+        if nth == restart:
+            clock = LogClock().after(written[-1]).stamped(stamps[-1])
+        assert clock.now(wall) >= max(wall, stamps[-1], written[-1])
+        tick = clock.due(wall, periods)
+        if tick is not None:
+            assert written[-1] < tick <= max(wall, stamps[-1])
+            clock = clock.after(tick)
+            written.append(tick)
+        if rows:
+            stamp = clock.stamp(wall)
+            assert stamp > stamps[-1]
+            assert stamp >= max(wall, written[-1])
+            clock = clock.stamped(stamp)
+            stamps.append(stamp)

@@ -1,20 +1,23 @@
 """The way in: nothing twice, nothing lost, whatever is repeated and wherever it stops."""
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.core import Column, DataType, Instant, LogCorrupt, LogError, ManualClock, SchemaError, TableSchema
+from slackwater.core import Column, DataType, Instant, LogError, ManualClock, SchemaError, TableSchema
 from slackwater.core.arrival import Arrival
+from slackwater.core.lineage import Lineage
 from slackwater.core.types import Position
 from slackwater.intake import MEMORY_FILE, Intake
 from slackwater.log import LocalLog, Log, Quarantined, Record, TableDropped, Updates
-from slackwater.log.memory import MemoryLog
+from slackwater.log.memory import MemoryLog, MemoryStore
 
 TABLE = TableSchema(
     "items", (Column("item", DataType.TEXT, nullable=False), Column("value", DataType.DOUBLE)), key=("item",)
@@ -146,12 +149,34 @@ def test_repeats_are_known_after_the_log_dropped_the_rows(tmp_path: Path) -> Non
         assert Intake(log, CLOCK, memory=tmp_path / MEMORY_FILE).blind_before == log.start > 0
 
 
-def test_a_memory_of_another_log_is_noticed(tmp_path: Path) -> None:
-    with LocalLog(tmp_path / "a") as log, Intake(log, CLOCK, memory=tmp_path / "memory") as intake:
+def test_a_memory_of_another_history_is_put_aside(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    memory = tmp_path / "memory"
+    with LocalLog(tmp_path / "a") as log, Intake(log, CLOCK, memory=memory) as intake:
         intake.define(TABLE)
-        intake.take([arrival([1, 2])])
-    with LocalLog(tmp_path / "b") as log, pytest.raises(LogCorrupt, match="do not belong together"):
-        Intake(log, CLOCK, memory=tmp_path / "memory")
+        intake.take([arrival([1, 2, 4])])
+    with LocalLog(tmp_path / "b") as log:
+        other = Intake(log, CLOCK)
+        other.define(TABLE)
+        other.take([arrival([1, 5, 7, 8])])
+        assert not caplog.messages
+        intake = Intake(log, CLOCK, memory=memory)
+        assert len(caplog.messages) == 1
+        assert "another history" in caplog.messages[0]
+        assert (memory.exists(), memory.with_name("memory.aside").exists()) == (False, True)
+        receipt = intake.take([arrival([1, 2, 4])])
+        assert (receipt.accepted, receipt.repeats) == (2, 1), "what the other history took is no repeat"
+
+
+def test_a_memory_survives_a_restart_on_its_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for number in range(1, 4):
+        with LocalLog(tmp_path) as log, Intake(log, CLOCK, memory=tmp_path / MEMORY_FILE) as intake:
+            intake.define(TABLE)
+            assert intake.take([arrival([1])]).repeats == (number > 1)
+    with LocalLog(tmp_path / "empty") as log:
+        Intake(log, CLOCK, memory=tmp_path / "empty" / MEMORY_FILE).save()
+    with LocalLog(tmp_path / "empty") as log:
+        Intake(log, CLOCK, memory=tmp_path / "empty" / MEMORY_FILE)
+    assert not caplog.messages
 
 
 def test_tables_and_files_of_one_name_do_not_share_their_numbers(tmp_path: Path) -> None:
@@ -206,3 +231,56 @@ def test_a_damaged_memory_is_as_good_as_none(tmp_path: Path) -> None:
             assert again.take([arrival([1, 100])]).repeats == 2
         memory.write_bytes(whole[:-1] + bytes([whole[-1] ^ 0x10]))
         assert Intake(log, CLOCK, memory=memory).take([arrival([101, 103])]).accepted == 2
+
+
+def former_memory(position: int, ranges: list[tuple[int, int]], recent: list[int]) -> bytes:
+    """The file of a version that knew neither place nor log clock nor floor."""
+    source = {"table": "items", "source": "s", "ranges": ranges, "recent": recent}
+    content = msgspec.msgpack.encode({"format": 2, "position": position, "sources": [source]})
+    return zlib.crc32(content).to_bytes(4, "little") + content
+
+
+def test_a_memory_of_a_former_version_is_of_use_where_the_log_has_not_all(tmp_path: Path) -> None:
+    store, memory = MemoryStore(), tmp_path / "memory"
+    with MemoryLog(store) as log, Intake(log, CLOCK) as intake:
+        intake.define(TABLE)
+        intake.take([arrival([1, 2, 4])])
+        intake.take([arrival([5])])
+    store.lineage = Lineage()  # as a former version left it
+    # Numbers 7 to 9 were given up in silence by that version: the log knows that they never came.
+    memory.write_bytes(former_memory(4, [(1, 9)], []))
+    with MemoryLog(store) as log:
+        assert Intake(log, CLOCK, memory=memory).take([arrival([1, 7])]).accepted == 1
+        log.drop_before(Position(4))
+        start = log.start
+    store.lineage = Lineage()
+    memory.write_bytes(former_memory(4, [(1, 2), (4, 4)], []))
+    with MemoryLog(store) as log:
+        intake = Intake(log, CLOCK, memory=memory)
+        receipt = intake.take([arrival([1, 2, 4, 5, 7, 8])])
+        assert start > 0
+        assert (intake.blind_before, receipt.repeats, receipt.accepted) == (0, 5, 1)
+
+
+def test_a_row_outside_the_window_is_not_remembered_as_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not after a restart either: its refusal in the log is no trace of its having been taken."""
+    monkeypatch.setattr("slackwater.admission.deduplication.MOST_RANGES", 2)
+    log = MemoryLog()
+    intake = Intake(log, CLOCK)
+    intake.define(TABLE)
+    intake.take([arrival([1, 11, 22, 31])])
+    refused = intake.take([arrival([5])])
+    assert (refused.quarantined, refused.promised.outside_window, refused.promised.known_from) == (1, 1, 22)
+    monkeypatch.setattr("slackwater.admission.deduplication.MOST_RANGES", 9)
+    again = Intake(log, CLOCK).take([arrival([5, 31])])
+    assert (again.accepted, again.repeats) == (1, 1)
+
+
+def test_the_floor_is_kept_in_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slackwater.admission.deduplication.MOST_RANGES", 2)
+    with LocalLog(tmp_path) as log, Intake(log, CLOCK, memory=tmp_path / MEMORY_FILE) as intake:
+        intake.define(TABLE)
+        assert intake.take([arrival([1, 11, 22, 31])]).given_up == 19
+    with LocalLog(tmp_path) as log:
+        receipt = Intake(log, CLOCK, memory=tmp_path / MEMORY_FILE).take([arrival([1, 5, 22])])
+        assert (receipt.repeats, receipt.promised.outside_window) == (1, 2)

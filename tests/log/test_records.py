@@ -15,6 +15,7 @@ from slackwater.core import (
     TableSchema,
     Update,
 )
+from slackwater.core.arrival import RequestKey
 from slackwater.core.arrow import QUARANTINE, from_batch, to_batch
 from slackwater.log import Quarantined, Record, RecordKind, TableDefined, TableDropped, Updates
 from slackwater.log.records import StoredRecord, decode, decode_tables, encode, encode_tables
@@ -73,6 +74,20 @@ def test_the_body_of_a_batch_is_an_arrow_stream() -> None:
     body = b"".join(encode(Updates("everything", batch)).body)
     with pa.ipc.open_stream(body) as reader:
         assert reader.read_all().to_batches()[0].equals(batch)
+
+
+def test_the_moment_of_admission_and_the_key_stand_behind_the_stream() -> None:
+    batch = to_batch(ALL_TYPES, [Update("everything", (1, True, 2.5, "x", 3), Instant(3), Origin("s", 1))])
+    for request in (None, RequestKey("order 7", bytes(range(16)))):
+        body = b"".join(encode(Updates("everything", batch, Instant(2**60), request)).body)
+        with pa.ipc.open_stream(body) as reader:
+            assert reader.read_next_batch().equals(batch), "as a former version reads it"
+        back = through_bytes(Updates("everything", batch, Instant(2**60), request))
+        assert isinstance(back, Updates)
+        assert (back.admitted, back.request) == (2**60, request)
+    former = through_bytes(Updates("everything", batch))
+    assert isinstance(former, Updates)
+    assert (former.admitted, former.request) == (None, None)
 
 
 def test_two_layouts_of_one_table_are_told_apart() -> None:

@@ -3,12 +3,14 @@
 `admit` is a pure function: the same arrival, table, memory and moment give the same result. Every row of an arrival
 ends in exactly one of three places, and a bad row never touches its neighbours. In order:
 
-1.  The row's number: `$seq`, or its content where the source gives none (`identity`). A number that is missing or
-    not from 0 to 2⁶² is refused.
-2.  Repeats: rows whose number was seen are counted and left out, also those that had been refused.
+1.  The row's number: `$seq`. A number that is missing or not from 0 to 2⁶² is refused. Without the column, a row with
+    an event time of its own is known by its content (`identity`), and any other by its place in the arrival alone.
+2.  Repeats: rows whose number was seen are counted and left out, also those that had been refused. A row outside the
+    window, of which it is not known whether it was seen, is refused by name. A row without identity is never a repeat.
 3.  Each column is brought to its declared type (`convert`) and checked. A row with several faults is refused for the
     first, in the order of the table's columns.
-4.  The event time: the table's EVENT TIME column, else `$time`, else the moment of admission.
+4.  The event time: the table's EVENT TIME column, else `$time`, else the moment of admission. That moment is the log
+    clock (`hosting.log_clock`), so rows that bring no time are ordered as they came; within an arrival by number.
 
 Columns that the table does not have are left out and named in the result.
 """
@@ -22,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.admission.convert import Converted, convert, decoded
-from slackwater.admission.deduplication import LARGEST_SEQUENCE, Seen
+from slackwater.admission.deduplication import FIRST_ORDINAL, LARGEST_SEQUENCE, MOST_RANGES, SMALLEST_CONTENT, Seen
 from slackwater.admission.identity import by_content, of_text
 from slackwater.admission.limits import Limits
 from slackwater.admission.reasons import Reason
@@ -42,7 +44,8 @@ class Admission:
 
     `accepted` is an update batch (`core.arrow`), `quarantined` has the layout `QUARANTINE`; either may be empty.
     `seen` is the source's memory to be kept once both are safely stored. `given_up` counts sequence numbers that
-    never came and will now look like repeats, because too many holes were open.
+    never came and will now be refused, because too many holes were open. `outside_window` counts the rows in quarantine
+    that were refused so.
     """
 
     accepted: pa.RecordBatch
@@ -51,6 +54,7 @@ class Admission:
     seen: Seen
     given_up: int = 0
     ignored_columns: tuple[str, ...] = ()
+    outside_window: int = 0
 
 
 def admit(arrival: Arrival, table: TableSchema, seen: Seen, now: Instant, limits: Limits | None = None) -> Admission:
@@ -58,14 +62,18 @@ def admit(arrival: Arrival, table: TableSchema, seen: Seen, now: Instant, limits
     limits = limits or Limits()
     arrival = replace(arrival, batch=_plainly(arrival.batch))
     raw = arrival.batch
-    sequences, bad_sequence = _sequences(arrival)
+    sequences, bad_sequence = _sequences(arrival, table)
+    outside = seen.outside(sequences)
     fresh, seen, given_up = _fresh(sequences, bad_sequence, seen)
     refused_fresh, seen, also_given_up = _fresh_refusals(arrival, seen)
 
-    kept = np.flatnonzero(fresh)
+    # Almost always the window is whole.
+    kept = np.flatnonzero(fresh | outside if outside.any() else fresh)
     rows = _Rows(arrival, raw if len(kept) == raw.num_rows else raw.take(pa.array(kept)), sequences[kept], kept)
     faults = _Faults(rows.count)
     faults.add(Reason.BAD_SEQUENCE, bad_sequence[kept], "$seq must be a whole number from 0 to 2^62")
+    if outside.any():
+        faults.add(Reason.OUTSIDE_WINDOW, outside[kept], _outside(arrival.source, seen))
     accepted = _checked(rows, table, faults, now, limits)
 
     quarantined = _quarantine(rows, faults, now, limits, refused_fresh)
@@ -78,6 +86,14 @@ def admit(arrival: Arrival, table: TableSchema, seen: Seen, now: Instant, limits
         ignored_columns=tuple(
             name for name in raw.schema.names if not table.has(name) and not name.startswith(RESERVED_PREFIX)
         ),
+        outside_window=int(outside.sum()),
+    )
+
+
+def _outside(source: str, seen: Seen) -> str:
+    return (
+        f"the numbers of {source} are known from {seen.floor} on, because more than {MOST_RANGES} gaps were open: "
+        f"whether this row was taken is not known; send it under another source if it was not"
     )
 
 
@@ -129,16 +145,41 @@ class _Faults:
         return good
 
 
-def _sequences(arrival: Arrival) -> tuple[Integers, Flags]:
+def _sequences(arrival: Arrival, table: TableSchema) -> tuple[Integers, Flags]:
     """Every row's number, and which rows have none that can be used."""
     batch = arrival.batch
     position = batch.schema.get_field_index(SEQUENCE)
     if position < 0:
-        return by_content(batch.schema.names, batch.columns, batch.num_rows), np.zeros(batch.num_rows, np.bool_)
+        return _own_identity(batch, table), np.zeros(batch.num_rows, np.bool_)
     numbers = convert(batch.column(position), DataType.BIGINT, None).column
     bad: Flags = pc.is_null(numbers).to_numpy(zero_copy_only=False)
     sequences: Integers = pc.fill_null(numbers, -1).to_numpy(zero_copy_only=False).astype(np.int64)
     return sequences, bad | (sequences < 0) | (sequences > LARGEST_SEQUENCE)
+
+
+def _own_identity(batch: pa.RecordBatch, table: TableSchema) -> Integers:
+    """Numbers of rows whose source gives none: by content with a time of their own, else by place in the arrival."""
+    numbers = FIRST_ORDINAL + np.arange(batch.num_rows, dtype=np.int64)
+    place = batch.schema.get_field_index(table.event_time or EVENT_TIME)
+    if place < 0:
+        return numbers
+    dated = _has_value(batch.column(place))
+    if dated.all():
+        return by_content(batch.schema.names, batch.columns, batch.num_rows)
+    if dated.any():
+        own = batch.filter(pa.array(dated))
+        numbers[dated] = by_content(own.schema.names, own.columns, own.num_rows)
+    return numbers
+
+
+def _has_value(column: pa.Array) -> Flags:
+    """Which cells of a time are there; blank text is none."""
+    there = pc.is_valid(column)
+    if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
+        blank = pc.equal(pc.ascii_trim_whitespace(column.view(pa.string())), "")
+        there = pc.and_(there, pc.invert(pc.fill_null(blank, True)))
+    flags: Flags = there.to_numpy(zero_copy_only=False)
+    return flags
 
 
 def _fresh(sequences: Integers, unusable: Flags, seen: Seen) -> tuple[Flags, Seen, int]:
@@ -151,9 +192,11 @@ def _fresh(sequences: Integers, unusable: Flags, seen: Seen) -> tuple[Flags, See
 
 
 def _fresh_refusals(arrival: Arrival, seen: Seen) -> tuple[list[int], Seen, int]:
-    """Which of the rows the source itself refused are news."""
-    fresh, seen, given_up = seen.admit(np.array([_number_of(refusal) for refusal in arrival.refused], np.int64))
-    return np.flatnonzero(fresh).tolist(), seen, given_up
+    """Which of the rows the source itself refused are news; those outside the window may be, and are kept again."""
+    numbers = np.array([_number_of(refusal) for refusal in arrival.refused], np.int64)
+    outside = seen.outside(numbers)
+    fresh, seen, given_up = seen.admit(numbers)
+    return np.flatnonzero(fresh | outside).tolist(), seen, given_up
 
 
 def _number_of(refusal: Refusal) -> int:
@@ -219,7 +262,8 @@ def _column(
     for trouble in converted.troubles:
         faults.add(trouble.reason, trouble.rows & counts, f"{column.name}: expected {trouble.expected}", raw)
     values = converted.column
-    for reason, bad, detail in _value_faults(column, values, now, limits):
+    found = _time_faults(values, now, limits) if is_time else _value_faults(column, values, now, limits)
+    for reason, bad, detail in found:
         faults.add(reason, bad & counts, f"{column.name}: {detail}", raw)
     null: Flags = pc.is_null(values).to_numpy(zero_copy_only=False)
     if is_key:
@@ -253,6 +297,25 @@ def _value_faults(column: Column, values: pa.Array, now: Instant, limits: Limits
             return []
 
 
+def _time_faults(times: pa.Array, now: Instant, limits: Limits) -> list[tuple[Reason, Flags, str]]:
+    """Faults of an event time: it must not be absurd, nor ahead of the log clock by more than the limit."""
+    if not _absurd(times, now, limits).any():
+        return []
+    micros = times.cast(pa.int64())
+    early = pc.fill_null(pc.less(micros, limits.earliest), False).to_numpy(zero_copy_only=False)
+    late = pc.fill_null(pc.greater(micros, now + limits.ahead), False).to_numpy(zero_copy_only=False)
+    hours = f"{limits.ahead / 3_600_000_000:g}"
+    return [
+        (Reason.ABSURD_TIME, early, f"expected a time from {moment(limits.earliest):%Y-%m-%d} on"),
+        (
+            Reason.TIME_AHEAD,
+            late,
+            f"expected an event time at most {hours} h ahead of the log clock, which is at "
+            f"{moment(now):%Y-%m-%d %H:%M:%S} UTC (--event-time-ahead)",
+        ),
+    ]
+
+
 def _sane(now: Instant, limits: Limits) -> str:
     return f"expected a time from {moment(limits.earliest):%Y-%m-%d} to {moment(Instant(now + limits.ahead)):%Y-%m-%d}"
 
@@ -277,7 +340,8 @@ def _event_times(
     converted: Converted = convert(given, DataType.TIMESTAMP, rows.arrival.timezone)
     for trouble in converted.troubles:
         faults.add(trouble.reason, trouble.rows, f"$time: expected {trouble.expected}", given)
-    faults.add(Reason.ABSURD_TIME, _absurd(converted.column, now, limits), f"$time: {_sane(now, limits)}", given)
+    for reason, bad, detail in _time_faults(converted.column, now, limits):
+        faults.add(reason, bad, f"$time: {detail}", given)
     null = pc.is_null(converted.column).to_numpy(zero_copy_only=False)
     faults.add(Reason.MISSING_TIME, null, "$time: the event time must have a value")
     return pc.fill_null(converted.column, admitted)
@@ -291,7 +355,7 @@ def _quarantine(rows: _Rows, faults: _Faults, now: Instant, limits: Limits, refu
     refused = [arrival.refused[k] for k in refusals]
     places = [f"{arrival.place}, row {rows.at(row)}" for row in bad]
     numbers: list[int | None] = [
-        None if reason is Reason.BAD_SEQUENCE else int(rows.sequences[row])
+        None if reason is Reason.BAD_SEQUENCE or rows.sequences[row] < SMALLEST_CONTENT else int(rows.sequences[row])
         for row, (reason, _) in zip(bad, reasons, strict=True)
     ]
     return pa.RecordBatch.from_arrays(

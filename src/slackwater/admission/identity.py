@@ -1,12 +1,9 @@
 """Row identity: a content hash as the sequence number of rows whose source gives none.
 
 Two rows of one source with the same number are the same row. Files are numbered by the reader (file and row),
-pollers by the moment of fetching. What is left is known by its content: a hash of all cells, as a negative number
-so that it cannot be taken for a row's own number.
-
-What that loses: a row with the same content as one of the last `seen.RECENT` rows of its source counts as a
-repeat. With an event time in the row that is right; without one, a value that goes A, B, A would end at B. A
-source that cannot number its rows should at least date them.
+pollers by the moment of fetching. What is left and brings an event time of its own is known by its content: the same
+cells at the same time are the same fact. The number is a hash of all cells, negative so that it cannot be taken for a
+row's own number, and not below −2⁶²: numbers below are arrival ordinals of rows without any identity.
 """
 
 import hashlib
@@ -47,7 +44,12 @@ def of_text(text: str) -> int:
 
 
 def _negative(digest: bytes) -> int:
-    return -1 - (int.from_bytes(digest, "big") >> 1)
+    return -1 - (int.from_bytes(digest, "big") >> 2)
+
+
+def of_former(hashes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The numbers of contents that a former version hashed to one bit more."""
+    return -1 - ((-1 - hashes) >> 1)
 
 
 def _as_bytes(column: pa.Array) -> pa.Array:

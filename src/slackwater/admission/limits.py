@@ -12,9 +12,10 @@ _YEAR_1900 = instant(datetime(1900, 1, 1, tzinfo=UTC))
 class Limits:
     """Limits of admission; rows beyond them go to quarantine.
 
-    `longest_text` is in bytes of UTF-8. Event times before `earliest`, or more than `ahead` microseconds after
-    the moment of admission, are absurd: a wrong unit, a wrong century, a clock gone astray. `kept_row` is how
-    many characters of a refused row are kept.
+    `longest_text` is in bytes of UTF-8. Times before `earliest` are absurd: a wrong unit, a wrong century. Times more
+    than `ahead` microseconds after the moment of admission, which is the log clock, are a clock gone astray: an event
+    time there would win over all later updates of its key until the clock has caught up. `kept_row` is how many
+    characters of a refused row are kept.
     """
 
     longest_text: int = 65_536

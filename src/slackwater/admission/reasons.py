@@ -14,6 +14,8 @@ class Reason(StrEnum):
     NOT_FINITE = "not-finite"
     NAIVE_TIME = "naive-time"
     ABSURD_TIME = "absurd-time"
+    TIME_AHEAD = "time-ahead"
     HUGE_FIELD = "huge-field"
     BAD_SEQUENCE = "bad-sequence"
+    OUTSIDE_WINDOW = "outside-window"
     BAD_OPERATION = "bad-operation"

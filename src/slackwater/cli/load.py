@@ -36,6 +36,7 @@ def load(
 ) -> None:
     """Load files in bulk: the same checks as everywhere, by all cores. Loading a file again changes nothing."""
     need_spark()
+    from slackwater.intake import Promises
     from slackwater.pipeline.jobs.load import LoadReceipt
     from slackwater.pipeline.jobs.load import load as load_files
     from slackwater.pipeline.session import build_session
@@ -65,7 +66,9 @@ def load(
         session.stop()
     taken = time.monotonic() - began
     if as_json:
-        print_json(asdict(receipt) | {"seconds": round(taken, 3)})
+        # Rows of files are known by file and row number.
+        promised = asdict(Promises(by_number=receipt.accepted))
+        print_json(asdict(receipt) | {"promised": promised, "seconds": round(taken, 3)})
         return
     console.print(
         f"{receipt.rows:,} rows of {receipt.files} files in {taken:.1f} s ({receipt.rows / taken:,.0f} a second): "

@@ -27,7 +27,7 @@ from slackwater.wallclock import WallClock
 
 if TYPE_CHECKING:
     from slackwater.core.arrival import Arrival
-    from slackwater.intake import Intake
+    from slackwater.intake import Intake, IntakeReceipt
     from slackwater.sources import Reading, Replay
 
 
@@ -55,7 +55,7 @@ def replay(
 ) -> None:
     """Replay a file into a log. Replaying it again adds nothing: its rows are known by file and row number."""
     need_node()
-    from slackwater.intake import MEMORY_FILE, Intake
+    from slackwater.intake import MEMORY_FILE, Intake, IntakeReceipt
     from slackwater.log import LocalLog
 
     options = FileOptions(table_name, key, time_column, shape, timezone, source, types or [])
@@ -67,13 +67,19 @@ def replay(
         raise SourceError(f"times in {file} carry no time zone: say which with --tz, for example --tz UTC")
     paced = _paced(reading, speed, longest_gap, seconds, rows)
     started = time.monotonic()
-    total: dict[str, Any] = {"accepted": 0, "quarantined": 0, "repeats": 0, "given_up": 0}
     with LocalLog(log) as opened, Intake(opened, WallClock(), memory=log / MEMORY_FILE) as intake:
         intake.define(reading.schema)
         begin = opened.end
-        _take(paced.arrivals(), intake, total, quiet=as_json)
-        total["position"] = opened.end
+        taken_in = _take(paced.arrivals(), intake, IntakeReceipt(0, 0, 0, begin), quiet=as_json)
     taken = time.monotonic() - started
+    total: dict[str, Any] = {
+        "accepted": taken_in.accepted,
+        "quarantined": taken_in.quarantined,
+        "repeats": taken_in.repeats,
+        "given_up": taken_in.given_up,
+        "promised": asdict(taken_in.promised),
+        "position": taken_in.position,
+    }
     total |= {"table": reading.schema.name, "source": reading.source, "from": begin, "seconds": round(taken, 3)}
     if as_json:
         print_json(total)
@@ -116,8 +122,8 @@ def _paced(
     return Replay(FileSource(reading), WallClock(), pace, seconds=seconds, rows=rows)
 
 
-def _take(arrivals: "Iterable[Arrival]", intake: "Intake", total: dict[str, Any], *, quiet: bool) -> None:
-    """Take the arrivals with a progress line; adds to the total as it goes."""
+def _take(arrivals: "Iterable[Arrival]", intake: "Intake", total: "IntakeReceipt", *, quiet: bool) -> "IntakeReceipt":
+    """Take the arrivals with a progress line; returns the total with all of them."""
     ignored: set[str] = set()
     with Progress(
         SpinnerColumn(),
@@ -131,15 +137,13 @@ def _take(arrivals: "Iterable[Arrival]", intake: "Intake", total: dict[str, Any]
         task = progress.add_task("", total=None)
         for arrival in arrivals:
             receipt = intake.take([arrival])
-            total["accepted"] += receipt.accepted
-            total["quarantined"] += receipt.quarantined
-            total["repeats"] += receipt.repeats
-            total["given_up"] += receipt.given_up
-            note = f"{total['quarantined']:,} quarantined" if total["quarantined"] else ""
+            total = total.plus(receipt)
+            note = f"{total.quarantined:,} quarantined" if total.quarantined else ""
             progress.update(task, advance=receipt.rows, description=note)
             for name in sorted({*receipt.ignored_columns} - ignored):
                 ignored.add(name)
                 errors.print(f"column {plain(name)} is not in the table and is left out")
+    return total
 
 
 def _describe(reading: "Reading", as_json: bool) -> None:

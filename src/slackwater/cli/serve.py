@@ -10,6 +10,7 @@ import typer
 
 from slackwater.cli.output import AsJson, errors, need_node, plain
 from slackwater.core.bus import DEFAULT_NAME, bus_address
+from slackwater.core.clock import MOST_AHEAD
 from slackwater.core.errors import SlackwaterError
 from slackwater.core.hosts import HostKind, Placement
 
@@ -52,6 +53,15 @@ def serve(
     lease: Annotated[
         float, typer.Option("--lease", min=0.1, max=3600, help="Seconds for which clients rely on the node.")
     ] = 5.0,
+    event_time_ahead: Annotated[
+        float,
+        typer.Option(
+            "--event-time-ahead",
+            min=0,
+            max=MOST_AHEAD,
+            help="Seconds that an event time may be ahead of the log clock; rows with a later one go to quarantine.",
+        ),
+    ] = 86_400.0,
     spark: Annotated[
         Path | None, typer.Option("--spark", help="The folder of a Spark host, which keeps queries of this log too.")
     ] = None,
@@ -85,6 +95,7 @@ def serve(
 ) -> None:
     """Serve until Ctrl-C or SIGTERM. Everything that was acknowledged survives whatever ends the process."""
     need_node()
+    from slackwater.admission import Limits
     from slackwater.server.listener import Serving, report_to_stderr
     from slackwater.server.listener import serve as serve_node
     from slackwater.server.node import NodeSettings
@@ -111,6 +122,7 @@ def serve(
         labelling=LabellingRules(every=relabel),
         network=None if network is None else read_network(network),
         channels=_channels(channels),
+        admission=Limits(ahead=round(event_time_ahead * 1_000_000)),
     )
 
     def announce(listening: "Listening") -> None:

@@ -130,6 +130,7 @@ def _serving(name: str, folder: Path, part: "ServerPart", *more: str) -> "Role":
         "--nats": part.nats,
         "--nats-name": part.nats_name,
         "--channels": part.channels,
+        "--event-time-ahead": str(part.event_time_ahead),
     }
     words = [word for option, said in settings.items() if said is not None for word in (option, said)]
     return _listening(name, folder, part.port, "serve", str(folder), *words, *more)

@@ -1,6 +1,6 @@
 """Client library: connect, subscribe, query once."""
 
-from slackwater.client.answers import Answer, Explanation, Receipt, Standing
+from slackwater.client.answers import Answer, Explanation, Promised, Receipt, Standing
 from slackwater.client.cache.settings import Cache
 from slackwater.client.client import Client, connect
 from slackwater.client.failures import Forbidden, Misunderstood, Refused, Unauthorized
@@ -16,6 +16,7 @@ __all__ = [
     "Explanation",
     "Forbidden",
     "Misunderstood",
+    "Promised",
     "Receipt",
     "Refused",
     "Shown",

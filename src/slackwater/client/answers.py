@@ -44,14 +44,45 @@ class Answer:
         return self.columns.pandas(self.rows)
 
 
+class Promised(msgspec.Struct, frozen=True):
+    """What the server promises of the accepted rows; the first four add up to them.
+
+    Rows `by_number`, `by_request` and `by_content` are taken exactly once, rows `at_least_once` again with each
+    repetition. `outside_window` counts refused rows, of which it is not known whether they had been taken. The numbers
+    of the source are known from `known_from` on.
+    """
+
+    by_number: int = 0
+    by_request: int = 0
+    by_content: int = 0
+    at_least_once: int = 0
+    outside_window: int = 0
+    known_from: int = 0
+
+    def plus(self, other: "Promised") -> "Promised":
+        """Both together."""
+        return Promised(
+            self.by_number + other.by_number,
+            self.by_request + other.by_request,
+            self.by_content + other.by_content,
+            self.at_least_once + other.at_least_once,
+            self.outside_window + other.outside_window,
+            max(self.known_from, other.known_from),
+        )
+
+
+NO_PROMISE = Promised()
+
+
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """Outcome of sent rows: all of it durable, before `position` of the log."""
+    """Outcome of sent rows: all of it durable, before `position` of the log, and what is promised of each."""
 
     accepted: int
     quarantined: int
     repeats: int
     position: int
+    promised: Promised = NO_PROMISE
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -116,6 +147,7 @@ class ReceiptBody(msgspec.Struct, frozen=True):
     quarantined: int
     repeats: int
     position: int
+    promised: Promised = NO_PROMISE
 
 
 class StandingBody(msgspec.Struct, frozen=True):

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from slackwater.client.cache.service import CacheService
 
 _LINES = {"content-type": "application/x-ndjson"}
+LONGEST_KEY = 112
+"""Characters of an idempotency key: a server takes 128, and the number of the request stands behind it."""
 
 
 class Client:
@@ -250,14 +252,18 @@ class Client:
         *,
         source: str | None = None,
         first: int | None = None,
+        key: str | None = None,
         delete: bool = False,
     ) -> Receipt:
         """Send rows, each a mapping from columns to values; returns when they are durable.
 
         Rows are known by their source and number, so whatever is sent again after a failure is taken once. A program
         that numbers its rows itself says `source` and the number of the first, and may repeat them after a restart
-        too. Otherwise this client numbers them under a name of its own.
+        too. A program without numbers says a `key`: the same rows under the same key are taken once, for 24 hours, also
+        after a restart. Otherwise this client numbers them under a name of its own.
         """
+        if key is not None:
+            return await self._ingest_under(key, table, rows, source, first, delete)
         if first is not None and source is None:
             raise ValueError("rows with numbers need the name of their source: ingest(…, source='desk-7', first=0)")
         if source is not None and not source:
@@ -266,24 +272,49 @@ class Client:
             # One at a time, so that numbers arrive in their order.
             name = source if source is not None and first is not None else f"{source or 'client'}/{self._name}"
             number = self._numbers.get(name, 0) if first is None else first
-            total = [0, 0, 0, 0]
+            receipt = Receipt(0, 0, 0, 0)
             for body, count in batches(rows):
                 params = {"source": name, "first": str(number), "operation": "delete" if delete else "upsert"}
                 number += count
                 if first is None:
                     # Also where it fails: what was sent may have been taken.
                     self._numbers[name] = number
-                answer = await self._requests.request(
-                    "POST", f"/v1/tables/{quote(table, safe='')}/rows", content=body, headers=_LINES, params=params
-                )
-                taken = decoded(answer, ReceiptBody)
-                total = [
-                    total[0] + taken.accepted,
-                    total[1] + taken.quarantined,
-                    total[2] + taken.repeats,
-                    taken.position,
-                ]
-        return Receipt(*total)
+                receipt = await self._send(table, body, params, _LINES, receipt)
+        return receipt
+
+    async def _ingest_under(
+        self,
+        key: str,
+        table: str,
+        rows: Iterable[Mapping[str, Any]],
+        source: str | None,
+        first: int | None,
+        delete: bool,
+    ) -> Receipt:
+        """Send rows under an idempotency key; of several requests each has its own, in the order of the rows."""
+        if first is not None:
+            raise ValueError("rows have numbers (first=…) or a key (key=…), not both: each alone makes repeating safe")
+        if not (1 <= len(key) <= LONGEST_KEY and key.isascii() and key.isprintable()):
+            raise ValueError(f"a key has 1 to {LONGEST_KEY} printable characters of ASCII, this one is {key!r}")
+        params = {"operation": "delete" if delete else "upsert"} | ({} if source is None else {"source": source})
+        receipt = Receipt(0, 0, 0, 0)
+        for nth, (body, _) in enumerate(batches(rows)):
+            receipt = await self._send(table, body, params, _LINES | {"idempotency-key": f"{key}/{nth}"}, receipt)
+        return receipt
+
+    async def _send(
+        self, table: str, body: bytes, params: Mapping[str, str], headers: Mapping[str, str], before: Receipt
+    ) -> Receipt:
+        path = f"/v1/tables/{quote(table, safe='')}/rows"
+        answer = await self._requests.request("POST", path, content=body, headers=headers, params=params)
+        taken = decoded(answer, ReceiptBody)
+        return Receipt(
+            before.accepted + taken.accepted,
+            before.quarantined + taken.quarantined,
+            before.repeats + taken.repeats,
+            taken.position,
+            before.promised.plus(taken.promised),
+        )
 
     @property
     def _requests(self) -> Rest:

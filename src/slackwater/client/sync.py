@@ -234,10 +234,11 @@ class SyncClient:
         *,
         source: str | None = None,
         first: int | None = None,
+        key: str | None = None,
         delete: bool = False,
     ) -> Receipt:
         """Send rows."""
-        return self._loop.wait(self._client.ingest(table, rows, source=source, first=first, delete=delete))
+        return self._loop.wait(self._client.ingest(table, rows, source=source, first=first, key=key, delete=delete))
 
 
 def connect_sync(

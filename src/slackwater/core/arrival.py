@@ -19,6 +19,14 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestKey:
+    """Idempotency key of a request, and a digest of the request's content: a key stands for one content."""
+
+    key: str
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Arrival:
     """Rows for one table from one source, before any check.
 

@@ -8,6 +8,9 @@ from typing import Protocol
 
 from slackwater.core.types import Instant
 
+MOST_AHEAD = 100 * 365 * 86_400
+"""Seconds that an event time can be allowed to be ahead of the log clock."""
+
 
 class Clock(Protocol):
     """Source of the present time, and of waits."""

@@ -31,6 +31,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from slackwater.core.clock import MOST_AHEAD
 from slackwater.core.errors import SlackwaterError
 from slackwater.core.hosts import HostKind
 from slackwater.core.settings import read_settings
@@ -54,6 +55,8 @@ class ServerPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     nats_name: str | None = None
     channels: str | None = None
     """A bus on which is published for many subscribers at once, as nats://host:4222/name."""
+    event_time_ahead: Annotated[float, Meta(ge=0, le=MOST_AHEAD)] = 86_400.0
+    """Seconds that an event time may be ahead of the log clock."""
 
 
 class PipelinePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -1,10 +1,12 @@
-"""The log clock: when the writer of a log appends a tick, and of what time.
+"""The log clock: the time at which the writer of a log admits rows, and when it appends a tick, and of what time.
 
 Contract
 
-1.  *Log time is in the log.* It is the time of the latest tick (`TimePassed`): all hosts have the same at a position.
-2.  *It never goes back.* A tick is later than the tick before it. While the wall clock is behind the log, for example
-    set back before a restart, the log clock stands still until the wall clock has caught up.
+1.  *Log time is in the log.* Each batch of rows carries its stamp, the moment of admission. Hosts have the time of the
+    latest tick (`TimePassed`): all have the same at a position.
+2.  *It never goes back.* A stamp is later than the stamp before it, and not before the latest tick. A tick is later
+    than the tick before it. While the wall clock is behind the log, for example set back before a restart, stamps move
+    on by a microsecond each and ticks stand still, until the wall clock has caught up.
 3.  *Ticks are at multiples.* The time of a tick is a multiple of a period, counted from 1970 in UTC. Each query finds
     the multiples of its own period among the ticks, whatever the other queries need.
 4.  *No flood.* At most one tick is due at a time: the latest multiple. After a gap, in which no writer ran, there is
@@ -12,6 +14,10 @@ Contract
 5.  *No ticks without need.* Without a period nothing is ever due.
 
 Event times have no part in it: rows may come from any time. The clock is a value; the caller brings the wall time.
+
+>>> stamp = LogClock(Instant(7_000_000)).stamp(Instant(6_500_000))
+>>> stamp, LogClock(Instant(7_000_000)).stamped(stamp).stamp(Instant(6_600_000))
+(7000000, 7000001)
 
 >>> clock = LogClock(Instant(7_000_000))
 >>> clock.due(Instant(6_500_000), {2_000_000}) is None
@@ -22,7 +28,7 @@ True
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slackwater.core.types import Instant
 
@@ -33,10 +39,20 @@ class LogClock:
 
     last: Instant = Instant(0)  # noqa: RUF009  an immutable int
     """The time of the latest tick in the log."""
+    latest_stamp: Instant = Instant(0)  # noqa: RUF009  an immutable int
+    """The latest moment of admission in the log."""
 
     def now(self, wall: Instant) -> Instant:
-        """Log time as the writer sees it: the wall clock's, but never before the latest tick."""
-        return max(self.last, wall)
+        """Log time as the writer sees it: the wall clock's, but never before the latest tick and the latest stamp."""
+        return max(self.last, self.latest_stamp, wall)
+
+    def stamp(self, wall: Instant) -> Instant:
+        """The moment of admission of rows that are admitted now: after every stamp before."""
+        return max(self.last, Instant(self.latest_stamp + 1), wall)
+
+    def stamped(self, stamp: Instant) -> "LogClock":
+        """The clock once rows with this stamp are in the log."""
+        return replace(self, latest_stamp=max(self.latest_stamp, stamp))
 
     def due(self, wall: Instant, periods: Collection[int]) -> Instant | None:
         """The tick to append now, for queries with these periods in microseconds; None where none is due."""
@@ -55,4 +71,4 @@ class LogClock:
 
     def after(self, tick: Instant) -> "LogClock":
         """The clock once a tick is in the log."""
-        return LogClock(max(self.last, tick))
+        return replace(self, last=max(self.last, tick))

@@ -28,7 +28,7 @@ An `append` that raises was not acknowledged: the message says whether anything 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -127,9 +127,7 @@ def cut(entry: Entry, start: Position, end: Position) -> Entry:
     first = Position(max(start, entry.first))
     rows = min(end, entry.end) - first
     match entry.record:
-        case Updates(table, batch):
-            return Entry(first, Updates(table, batch.slice(first - entry.first, rows)))
-        case Quarantined(table, batch):
-            return Entry(first, Quarantined(table, batch.slice(first - entry.first, rows)))
+        case Updates(_, batch) | Quarantined(_, batch) as record:
+            return Entry(first, replace(record, batch=batch.slice(first - entry.first, rows)))
         case _:
             return entry

@@ -4,8 +4,19 @@ A record has a *kind*, a *subject* (the table it is about) and occupies one posi
 record that is not a batch occupies one. Log implementations store and hand back bytes; encoding and decoding
 happen here, so that every log holds the same ones. Kinds are stored as numbers and never reused; later
 capabilities add theirs here.
+
+Batches of rows carry the moment of their admission, and the idempotency key of the request that brought them. Both
+stand behind the end of the Arrow stream, where readers of former versions do not look:
+
+    …        Arrow stream, up to and with its end mark
+    …        the moment in microseconds, the key and the digest of the request, as MessagePack
+    4 bytes  length of the MessagePack, little-endian
+    4 bytes  marker `SWad`
+
+An Arrow stream ends with four zero bytes, so a body of a former version has no such marker.
 """
 
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -15,6 +26,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slackwater.core.arrival import RequestKey
 from slackwater.core.arrow import ARROW_TYPES, EVENT_TIME, OPERATION, PROVENANCE, QUARANTINE
 from slackwater.core.errors import LogCorrupt, LogError, SchemaError
 from slackwater.core.hosts import HostKind
@@ -27,6 +39,8 @@ MOST_ROWS = 2**31 - 1
 
 _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 """How an Arrow stream ends."""
+_TRAILER = struct.Struct("<I4s")
+_TRAILER_MARKER = b"SWad"
 
 
 class RecordKind(IntEnum):
@@ -47,18 +61,29 @@ CATALOG_KINDS = frozenset({RecordKind.TABLE, RecordKind.DROPPED_TABLE})
 
 @dataclass(frozen=True, slots=True)
 class Updates:
-    """Admitted updates of one table, in the layout of `core.arrow`."""
+    """Admitted updates of one table, in the layout of `core.arrow`.
+
+    `admitted` is the log clock at admission; None in records of former versions. `request` is the idempotency key of
+    the request that brought the rows, all of one source.
+    """
 
     table: str
     batch: pa.RecordBatch
+    admitted: Instant | None = None
+    request: RequestKey | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Quarantined:
-    """Refused rows: raw content, reason and origin, in the layout `core.arrow.QUARANTINE`."""
+    """Refused rows: raw content, reason and origin, in the layout `core.arrow.QUARANTINE`.
+
+    `admitted` and `request` as of `Updates`. A request has its key here only if none of its rows was accepted.
+    """
 
     table: str
     batch: pa.RecordBatch
+    admitted: Instant | None = None
+    request: RequestKey | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,13 +173,13 @@ def encode(record: Record) -> EncodedRecord:
     """Turn a record into bytes; refuse what could not be read back."""
     match record:
         case Updates(table, batch):
-            body = (_schema_message(table, batch.schema, RecordKind.UPDATES), batch.serialize(), _END_OF_STREAM)
+            body = (*_arrow_stream(table, batch, RecordKind.UPDATES), *_trailer(record))
             times = pc.min_max(batch.column(EVENT_TIME))
             earliest, latest = times["min"].value, times["max"].value
             return EncodedRecord(_rows(batch), RecordKind.UPDATES, _subject(table), body, earliest, latest)
         case Quarantined(table, batch):
-            body = (_schema_message(table, batch.schema, RecordKind.QUARANTINED), batch.serialize(), _END_OF_STREAM)
-            return EncodedRecord(_rows(batch), RecordKind.QUARANTINED, _subject(table), body)
+            stream = _arrow_stream(table, batch, RecordKind.QUARANTINED)
+            return EncodedRecord(_rows(batch), RecordKind.QUARANTINED, _subject(table), (*stream, *_trailer(record)))
         case TableDefined(schema):
             return EncodedRecord(1, RecordKind.TABLE, _subject(schema.name), (msgspec.json.encode(_plain(schema)),))
         case TableDropped(table):
@@ -250,6 +275,37 @@ def _described(columns: list[tuple[str, pa.DataType]]) -> str:
     return ", ".join(f"{name} {type_}" for name, type_ in columns) or "none"
 
 
+def _arrow_stream(table: str, batch: pa.RecordBatch, kind: RecordKind) -> tuple[pa.Buffer | bytes, ...]:
+    return _schema_message(table, batch.schema, kind), batch.serialize(), _END_OF_STREAM
+
+
+class _Trailer(msgspec.Struct, array_like=True):
+    admitted: int | None = None
+    key: str | None = None
+    digest: bytes | None = None
+
+
+def _trailer(record: Updates | Quarantined) -> tuple[bytes, ...]:
+    """What follows the Arrow stream: nothing where the record says nothing about its admission."""
+    if record.admitted is None and record.request is None:
+        return ()
+    request = record.request
+    key, digest = (None, None) if request is None else (request.key, request.digest)
+    plain = msgspec.msgpack.encode(_Trailer(record.admitted, key, digest))
+    return (plain + _TRAILER.pack(len(plain), _TRAILER_MARKER),)
+
+
+def _admission(stored: StoredRecord) -> tuple[Instant | None, RequestKey | None]:
+    """Moment of admission and idempotency key of a batch, from what follows its Arrow stream."""
+    body = memoryview(stored.body)
+    if bytes(body[-len(_TRAILER_MARKER) :]) != _TRAILER_MARKER:
+        return None, None
+    length, _ = _TRAILER.unpack(body[-_TRAILER.size :])
+    plain = msgspec.msgpack.decode(body[len(body) - _TRAILER.size - length : -_TRAILER.size], type=_Trailer)
+    request = None if plain.key is None else RequestKey(plain.key, plain.digest or b"")
+    return None if plain.admitted is None else Instant(plain.admitted), request
+
+
 def _from_ipc(stored: StoredRecord) -> pa.RecordBatch:
     with pa.ipc.open_stream(pa.py_buffer(stored.body)) as reader:
         batch = reader.read_next_batch()
@@ -283,8 +339,8 @@ def _schema(plain: _PlainTable) -> TableSchema:
 
 
 _DECODERS: dict[RecordKind, Callable[[StoredRecord], Record]] = {
-    RecordKind.UPDATES: lambda stored: Updates(stored.subject, _from_ipc(stored)),
-    RecordKind.QUARANTINED: lambda stored: Quarantined(stored.subject, _from_ipc(stored)),
+    RecordKind.UPDATES: lambda stored: Updates(stored.subject, _from_ipc(stored), *_admission(stored)),
+    RecordKind.QUARANTINED: lambda stored: Quarantined(stored.subject, _from_ipc(stored), *_admission(stored)),
     RecordKind.TABLE: lambda stored: TableDefined(_schema(msgspec.json.decode(stored.body, type=_PlainTable))),
     RecordKind.DROPPED_TABLE: lambda stored: TableDropped(stored.subject),
     RecordKind.REGISTERED: lambda stored: msgspec.json.decode(stored.body, type=Registered),

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
+from slackwater.admission import Limits
 from slackwater.core.clock import Clock
 from slackwater.core.errors import LogError, LogLocked, OutcomeUnknown, SlackwaterError, WriterBroken
 from slackwater.core.types import Instant, Position
@@ -39,7 +40,7 @@ MOST_ROWS = 200_000
 """Of one group: then it is written, and the rest is the next group."""
 SAVE_EVERY = 1_000_000
 """Positions between two savings of the intake's memory. The intake must never save by itself here, as what it
-remembers may not be durable yet; it would do so after `intake.SAVE_EVERY`, which is more than this and a group."""
+remembers may not be durable yet; it would do so after `SAVE_EVERY` of its own, which is more than this and a group."""
 
 LOOK_SECONDS = 1.0
 """How soon, at most, the wall clock is read again while a tick is to come: it may be set; and how soon a tick is tried
@@ -84,9 +85,11 @@ class WriteQueue:
         pending_rows: int,
         durable: Callable[[], None],
         log_clock: LogClock | None = None,
+        limits: Limits | None = None,
     ) -> None:
         self._log = log
         self._clock = clock
+        self._limits = limits
         self._log_clock = log_clock or LogClock()
         self._clock_end = log.end
         """The position up to which the clock knows the ticks of the log."""
@@ -117,7 +120,11 @@ class WriteQueue:
 
     def _open(self) -> Target:
         gathering = UncommittedLog(self._log)
-        return Target(Intake(gathering, self._clock, memory=self._memory), gathering)
+        # Rows are admitted by the same clock: not before the ticks that this queue knows of.
+        intake = Intake(
+            gathering, self._clock, limits=self._limits, memory=self._memory, log_clock=LogClock(self._log_clock.last)
+        )
+        return Target(intake, gathering)
 
     @property
     def waiting(self) -> int:
@@ -175,11 +182,11 @@ class WriteQueue:
             raise self.failure
 
     def _due(self) -> Instant | None:
-        return self._log_clock.due(self._clock.now(), self._periods) if self._periods else None
+        return self._log_clock.due(self._target.intake.now(), self._periods) if self._periods else None
 
     def _seconds_to_tick(self) -> float | None:
         """How long to wait for a change before a tick is looked at again; None: for ever."""
-        wall = self._clock.now()
+        wall = self._target.intake.now()
         due = self._log_clock.next_due(wall, self._periods)
         if due is None:
             return None

@@ -22,6 +22,7 @@ from typing import TypeVar
 
 from msgspec import UnsetType
 
+from slackwater.admission import Limits
 from slackwater.core.clock import Clock
 from slackwater.core.errors import HistoryReplaced, LogAway, LogError, SlackwaterError
 from slackwater.core.hosts import HostKind, Placement
@@ -98,6 +99,8 @@ class NodeSettings:
     """The aggregators over which sums are planned."""
     channels: str | None = None
     """Where facts are published for many subscribers at once: `nats://host:4222/name`, or `memory` in one process."""
+    admission: Limits = field(default_factory=Limits)
+    """Limits of the rows that are admitted."""
 
     def __post_init__(self) -> None:
         if self.channels is not None:
@@ -339,7 +342,8 @@ class Node:
         if self.writable:
             pending, memory = self.settings.limits.pending_rows, self.settings.memory
             log_clock = LogClock(self.engine.host.time)
-            self._writing = WriteQueue(self.log, self.clock, memory, pending, self.follower.more.set, log_clock)
+            more, admission = self.follower.more.set, self.settings.admission
+            self._writing = WriteQueue(self.log, self.clock, memory, pending, more, log_clock, admission)
             self._writing.keep_time(self.engine.tick_periods)
             if self.registrar.outdated():
                 work.append(self.rights.begin())

@@ -129,11 +129,49 @@ def test_json_lines_are_admitted_refused_and_known_again(web: httpx.Client, tabl
     assert more["next"] == more["end"]
 
 
-def test_without_numbers_rows_are_known_by_what_they_say(web: httpx.Client, table: str) -> None:
+def test_without_number_and_time_the_last_arrival_wins(web: httpx.Client, table: str) -> None:
     address = f"/v1/tables/{table}/rows"
-    assert web.post(address, content='{"k": "a", "v": 1}\n', headers=LINES).json()["accepted"] == 1
-    assert web.post(address, content='{"k": "a", "v": 1}\n', headers=LINES).json()["repeats"] == 1
-    assert web.post(address, content='{"k": "a", "v": 2}\n', headers=LINES).json()["accepted"] == 1
+    for value in (1, 2, 1):
+        receipt = web.post(address, content=f'{{"k": "a", "v": {value}}}\n', headers=LINES).json()
+        assert (receipt["accepted"], receipt["promised"]["at_least_once"]) == (1, 1)
+    assert rows_of(web, f"SELECT v FROM {table}", receipt["position"]) == [[1.0]]
+    receipt = web.post(address, content='{"k": "a", "v": 3}\n{"k": "a", "v": 4}\n', headers=LINES).json()
+    assert rows_of(web, f"SELECT v FROM {table}", receipt["position"]) == [[4.0]]
+    web.post(f"{address}?operation=delete", content='{"k": "a"}\n', headers=LINES)
+    receipt = web.post(address, content='{"k": "a", "v": 4}\n', headers=LINES).json()
+    assert rows_of(web, f"SELECT v FROM {table}", receipt["position"]) == [[4.0]]
+
+
+def test_without_numbers_rows_with_a_time_are_known_by_what_they_say(web: httpx.Client) -> None:
+    name = next(_names)
+    web.post("/v1/tables", json={"sql": f"CREATE TABLE {name} (k TEXT PRIMARY KEY, t TIMESTAMP) EVENT TIME t"})
+    address = f"/v1/tables/{name}/rows"
+    for at, outcome in (("01", "accepted"), ("01", "repeats"), ("02", "accepted")):
+        body = f'{{"k": "a", "t": "2026-01-{at}T00:00:00Z"}}\n'
+        receipt = web.post(address, content=body, headers=LINES).json()
+        assert (receipt[outcome], receipt["promised"]["by_content"]) == (1, int(outcome == "accepted"))
+    receipt = web.post(address, content='{"k": "a", "t": "2999-01-01T00:00:00Z"}\n', headers=LINES).json()
+    assert receipt["quarantined"] == 1
+    [refused] = web.get(f"/v1/tables/{name}/quarantine").json()["rows"]
+    assert refused["reason"] == "time-ahead"
+    assert "at most 24 h ahead of the log clock" in refused["detail"]
+
+
+def test_a_request_under_a_key_is_taken_once(web: httpx.Client, table: str) -> None:
+    address, headers = f"/v1/tables/{table}/rows", LINES | {"idempotency-key": "order-7"}
+    body = '{"k": "a", "v": 1}\n{"k": "b", "v": "no"}\n'
+    first = web.post(address, content=body, headers=headers).json()
+    assert (first["accepted"], first["quarantined"], first["request_repeated"]) == (1, 1, False)
+    assert first["promised"]["by_request"] == 1
+    web.post(address, content='{"k": "a", "v": 2}\n', headers=LINES)
+    again = web.post(address, content=body, headers=headers).json()
+    assert (again["accepted"], again["quarantined"], again["repeats"], again["request_repeated"]) == (0, 0, 2, True)
+    assert rows_of(web, f"SELECT v FROM {table}", again["position"]) == [[2.0]]
+    failed(web.post(address, content=body + body, headers=headers), 422, "key_reused")
+    failed(web.post(f"{address}?operation=delete", content=body, headers=headers), 422, "key_reused")
+    other = web.post(f"{address}?source=other", content=body, headers=headers).json()
+    assert other["accepted"] == 1, "a key is of one source and table"
+    failed(web.post(address, content=body, headers=LINES | {"idempotency-key": "x" * 129}), 400, "bad_request")
 
 
 def test_arrow_streams(web: httpx.Client, table: str) -> None:

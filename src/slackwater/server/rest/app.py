@@ -91,7 +91,7 @@ def _together(path: str, routes: list[Route]) -> Route:
 
 
 def _endpoint(operation: RestOperation, service: Service) -> Callable[[Request], object]:
-    known = {parameter.name for parameter in operation.parameters if not parameter.in_path}
+    known = {one.name for one in operation.parameters if not one.in_path and not one.in_header}
 
     async def endpoint(request: Request) -> Response:
         service.busy += 1

@@ -81,14 +81,34 @@ class Changed(msgspec.Struct, frozen=True):
     position: Whole
 
 
+class PromisesAnswer(msgspec.Struct, frozen=True):
+    """What is promised of the accepted rows: how many are taken once, known by what, and how many at least once.
+
+    `outside_window` counts refused rows, of which it is not known whether they had been taken; the numbers of the
+    source are known from `known_from` on.
+    """
+
+    by_number: Whole
+    by_request: Whole
+    by_content: Whole
+    at_least_once: Whole
+    outside_window: Whole
+    known_from: Whole
+
+
 class ReceiptAnswer(msgspec.Struct, frozen=True):
-    """What became of the rows; all of it is durable, and `position` is the end of the log after them."""
+    """What became of the rows; all of it is durable, and `position` is the end of the log after them.
+
+    `request_repeated`: the request had been taken under its idempotency key, and changed nothing now.
+    """
 
     accepted: Whole
     quarantined: Whole
     repeats: Whole
     position: Whole
     ignored_columns: list[str]
+    promised: PromisesAnswer
+    request_repeated: bool
 
 
 class QuarantinedRow(msgspec.Struct, frozen=True):

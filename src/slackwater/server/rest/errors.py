@@ -20,6 +20,7 @@ from slackwater.core.errors import (
     StoreError,
 )
 from slackwater.evaluator import TooLarge, TooSlow
+from slackwater.intake import RequestKeyReused, TooManyRequestKeys
 from slackwater.server.group_commit import Busy
 from slackwater.sessions.registrar import RegistrationRefused
 
@@ -53,6 +54,8 @@ _STATUS: tuple[tuple[type[SlackwaterError], HTTPStatus, str], ...] = (
     (AnswerTooLarge, HTTPStatus(413), "limit"),
     (TooLarge, HTTPStatus.CONTENT_TOO_LARGE if hasattr(HTTPStatus, "CONTENT_TOO_LARGE") else HTTPStatus(413), "limit"),
     (TooSlow, HTTPStatus(422), "limit"),
+    (RequestKeyReused, HTTPStatus(422), "key_reused"),
+    (TooManyRequestKeys, HTTPStatus.TOO_MANY_REQUESTS, "keys"),
     (Busy, HTTPStatus.TOO_MANY_REQUESTS, "busy"),
     (PositionGone, HTTPStatus.GONE, "gone"),
     (LogFull, HTTPStatus.SERVICE_UNAVAILABLE, "full"),

@@ -72,7 +72,7 @@ def _described(operation: RestOperation, schemas: dict[Any, Any]) -> dict[str, A
         described["parameters"] = [
             {
                 "name": one.name,
-                "in": "path" if one.in_path else "query",
+                "in": "path" if one.in_path else "header" if one.in_header else "query",
                 "required": one.in_path,
                 "description": one.about,
                 "schema": dict(one.schema),

@@ -57,12 +57,13 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A value in the path or after the question mark; `schema` is its JSON schema."""
+    """A value in the path, after the question mark or in a header; `schema` is its JSON schema."""
 
     name: str
     about: str
     schema: Mapping[str, Any]
     in_path: bool = False
+    in_header: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,13 @@ class Call:
             return default
         if not 1 <= len(value) <= most or not value.isprintable():
             raise wrong(f"{name} must have 1 to {most} printable characters")
+        return value
+
+    def header(self, name: str, most: int = 128) -> str | None:
+        """A header that is text."""
+        value = self.request.headers.get(name)
+        if value is not None and not (1 <= len(value) <= most and value.isascii() and value.isprintable()):
+            raise wrong(f"the header {name} must have 1 to {most} printable characters of ASCII")
         return value
 
     def integer(self, name: str, default: int | None, least: int, most: int) -> int | None:

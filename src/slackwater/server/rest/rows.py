@@ -1,13 +1,15 @@
 """REST of rows: ingestion, and the quarantine."""
 
 import asyncio
-from dataclasses import replace
+import hashlib
+from dataclasses import asdict, replace
 from http import HTTPStatus
 
+import msgspec
 import pyarrow as pa
 from starlette.responses import Response
 
-from slackwater.core.arrival import Arrival, Refusal
+from slackwater.core.arrival import Arrival, Refusal, RequestKey
 from slackwater.core.arrow import OPERATION, SEQUENCE, SOURCE
 from slackwater.core.errors import SourceError
 from slackwater.core.types import Position
@@ -15,7 +17,7 @@ from slackwater.core.update import Operation
 from slackwater.intake import IntakeReceipt
 from slackwater.log import Quarantined
 from slackwater.server.rest.arrow_bodies import read_batches
-from slackwater.server.rest.bodies import QuarantineAnswer, QuarantinedRow, ReceiptAnswer
+from slackwater.server.rest.bodies import PromisesAnswer, QuarantineAnswer, QuarantinedRow, ReceiptAnswer
 from slackwater.server.rest.errors import RequestRefused
 from slackwater.server.rest.operation import (
     ARROW,
@@ -33,6 +35,7 @@ from slackwater.server.store import Scope
 from slackwater.sources.json_lines import JsonLinesReader
 from slackwater.sources.times import check_timezone
 
+KEY_HEADER = "Idempotency-Key"
 _LARGEST_FIRST = 2**61
 _INLINE = 32 * 1024
 """Bytes that are parsed at once; larger bodies are parsed on a thread, so that other requests need not wait."""
@@ -58,6 +61,7 @@ async def send_rows(call: Call) -> Response:
             check_timezone(timezone)
         except SourceError as error:
             raise wrong(str(error)) from None
+    key = call.header(KEY_HEADER)
     body = await call.body(call.limits.body)
     empty = Arrival(table, source, pa.RecordBatch.from_arrays([], names=[]), f"POST by {call.caller.name}")
     blank = replace(empty, timezone=timezone)
@@ -66,13 +70,14 @@ async def send_rows(call: Call) -> Response:
         made = _from_lines(body, blank, first) if kind == JSON_LINES else _from_arrow(body, blank, first, call)
         return [_deleting(arrival) for arrival in made] if operation == "delete" else made
 
+    request = None if key is None else RequestKey(key, _digest(kind, first, operation, timezone, body=body))
     arrivals = parse() if len(body) <= _INLINE else await asyncio.to_thread(parse)
     rows = sum(arrival.batch.num_rows + len(arrival.refused) for arrival in arrivals)
     if rows > call.limits.rows:
         raise RequestRefused(
             HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "limit", f"a request may have {call.limits.rows:,} rows, not {rows:,}"
         )
-    receipt: IntakeReceipt = await call.node.change(lambda target: target.intake.take(arrivals), max(rows, 1))
+    receipt: IntakeReceipt = await call.node.change(lambda target: target.intake.take(arrivals, request), max(rows, 1))
     return answered(
         ReceiptAnswer(
             receipt.accepted,
@@ -80,8 +85,16 @@ async def send_rows(call: Call) -> Response:
             receipt.repeats,
             receipt.position,
             [name[:128] for name in receipt.ignored_columns[:100]],
+            PromisesAnswer(**asdict(receipt.promised)),
+            receipt.request_repeated,
         )
     )
+
+
+def _digest(kind: str, *said: object, body: bytes) -> bytes:
+    """What an idempotency key stands for: the body, and how it is read."""
+    head = msgspec.json.encode((kind, *said))
+    return hashlib.blake2b(head + b"\n" + body, digest_size=16).digest()
 
 
 def _from_lines(body: bytes, blank: Arrival, first: int | None) -> list[Arrival]:
@@ -176,7 +189,7 @@ OPERATIONS = (
         "/v1/tables/{table}/rows",
         "sendRows",
         "Send rows, as JSON lines or as an Arrow IPC stream. When the answer comes they are durable. "
-        "With `first`, sending the same again changes nothing.",
+        "With `first` or the header Idempotency-Key, sending the same again changes nothing.",
         send_rows,
         Scope.INGEST,
         {200: {JSON: ReceiptAnswer}},
@@ -190,7 +203,8 @@ OPERATIONS = (
             ),
             Parameter(
                 "first",
-                "The number of the first row; the others follow. Without it a row is known by what it says.",
+                "The number of the first row; the others follow. Without it a row with an event time is known by what "
+                "it says, and any other is taken each time it comes.",
                 {"type": "integer", "minimum": 0, "maximum": _LARGEST_FIRST},
             ),
             Parameter(
@@ -203,8 +217,14 @@ OPERATIONS = (
                 "The zone of times that carry none, as Europe/Vienna.",
                 {"type": "string", "minLength": 1, "maxLength": 128},
             ),
+            Parameter(
+                KEY_HEADER,
+                "The same request under the same key is taken once: of each source and table, for 24 hours.",
+                {"type": "string", "minLength": 1, "maxLength": 128},
+                in_header=True,
+            ),
         ),
-        fails=frozenset({404, 409}),
+        fails=frozenset({404, 409, 422}),
     ),
     RestOperation(
         "GET",

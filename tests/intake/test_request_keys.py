@@ -1,0 +1,142 @@
+"""Idempotency keys: a request is taken once within the window, and refused by name where that cannot be promised."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from slackwater.core import Column, DataType, Instant, ManualClock, TableSchema
+from slackwater.core.arrival import Arrival, RequestKey
+from slackwater.core.types import Position
+from slackwater.intake import MEMORY_FILE, Intake, RequestKeyReused, TooManyRequestKeys
+from slackwater.log import LocalLog, Log, MemoryLog, MemoryStore, Quarantined, Record, TableDropped, Updates
+
+TABLE = TableSchema("t", (Column("k", DataType.TEXT, nullable=False), Column("v", DataType.BIGINT)), key=("k",))
+NOW = 1_700_000_000_000_000
+HOUR = 3_600_000_000
+
+
+def rows(*values: object, source: str = "s") -> Arrival:
+    texts = pa.array([str(value) for value in values])
+    columns = {"k": pa.array(["a"] * len(values)), "v": texts}
+    return Arrival("t", source, pa.RecordBatch.from_pydict(columns), "test")
+
+
+def key(name: str, content: bytes = b"content") -> RequestKey:
+    return RequestKey(name, content)
+
+
+def opened(log: Log, clock: ManualClock | None = None, memory: Path | None = None) -> Intake:
+    intake = Intake(log, clock or ManualClock(Instant(NOW)), memory=memory)
+    intake.define(TABLE)
+    return intake
+
+
+def taken(log: Log) -> list[int]:
+    found: list[int] = []
+    for entry in log.read(log.start):
+        if isinstance(entry.record, Updates):
+            found += entry.record.batch.column("v").to_pylist()
+    return found
+
+
+@pytest.mark.parametrize("memory", ["kept", "lost"])
+def test_a_request_is_taken_once_over_restarts(tmp_path: Path, memory: str) -> None:
+    with LocalLog(tmp_path) as log:
+        intake = opened(log, memory=tmp_path / MEMORY_FILE)
+        first = intake.take([rows(1, "bad"), rows(2)], key("a"))
+        assert (first.accepted, first.quarantined, first.promised.by_request, first.request_repeated) == (
+            2,
+            1,
+            2,
+            False,
+        )
+        intake.take([rows(3)])
+        if memory == "kept":
+            intake.save()
+    with LocalLog(tmp_path) as log:
+        intake, end = opened(log, memory=tmp_path / MEMORY_FILE), log.end
+        again = intake.take([rows(1, "bad"), rows(2)], key("a"))
+        assert (again.accepted, again.quarantined, again.repeats, again.request_repeated) == (0, 0, 3, True)
+        assert log.end == end
+        with pytest.raises(RequestKeyReused, match="'a' was used for another request"):
+            intake.take([rows(9)], key("a", b"other"))
+        assert intake.take([rows(1, source="z")], key("a", b"other")).accepted == 1, "a key is of one source"
+        assert taken(log) == [1, 2, 3, 1]
+
+
+class TornLog(MemoryLog):
+    """A log whose process dies when some records of an append are kept."""
+
+    keeps = 0
+
+    def append(self, records: Sequence[Record]) -> Position:
+        if not self.keeps:
+            return super().append(records)
+        super().append(records[: self.keeps])
+        raise KeyboardInterrupt
+
+
+def test_a_torn_request_is_taken_once() -> None:
+    store = MemoryStore()
+    with TornLog(store) as log:
+        intake = opened(log)
+        log.keeps = 1
+        with pytest.raises(KeyboardInterrupt):
+            intake.take([rows(1, "bad"), rows(2)], key("a"))
+    with MemoryLog(store) as log:
+        intake = opened(log)
+        assert intake.take([rows(1, "bad"), rows(2)], key("a")).accepted == 2
+        assert intake.take([rows(1, "bad"), rows(2)], key("a")).repeats == 3
+        assert taken(log) == [1, 2]
+
+
+def test_a_request_of_refused_rows_alone_is_taken_once() -> None:
+    store = MemoryStore()
+    for repeated in (False, True):
+        with MemoryLog(store) as log:
+            assert opened(log).take([rows("bad")], key("a")).request_repeated == repeated
+            assert sum(isinstance(entry.record, Quarantined) for entry in log.read(log.start)) == 1
+
+
+def test_a_key_is_forgotten_after_a_day_of_the_log_clock() -> None:
+    log, clock = MemoryLog(), ManualClock(Instant(NOW))
+    intake = opened(log, clock)
+    intake.take([rows(1)], key("a"))
+    clock.sleep(24 * 3600)
+    assert intake.take([rows(2)], key("b")).accepted == 1
+    assert intake.take([rows(1)], key("a")).request_repeated, "still within the window"
+    clock.sleep(1)
+    intake.take([rows(3)], key("c"))
+    assert intake.take([rows(1)], key("a")).accepted == 1, "out of the window"
+
+
+def test_no_young_key_is_forgotten_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slackwater.intake.request_keys.MOST_KEYS", 2)
+    log, clock = MemoryLog(), ManualClock(Instant(NOW))
+    intake = opened(log, clock)
+    intake.take([rows(1)], key("a"))
+    clock.sleep(12 * 3600)
+    intake.take([rows(2)], key("b"))
+    with pytest.raises(TooManyRequestKeys, match="within 24 hours"):
+        intake.take([rows(3)], key("c"))
+    assert intake.take([rows(1)], key("a")).request_repeated
+    assert intake.take([rows(3)]).accepted == 1, "without a key"
+    clock.sleep(12 * 3600 + 1)
+    assert intake.take([rows(3)], key("c")).accepted == 1
+
+
+def test_a_table_made_anew_has_taken_nothing() -> None:
+    store = MemoryStore()
+    with MemoryLog(store) as log:
+        intake = opened(log)
+        intake.take([rows(1)], key("a"))
+        log.append([TableDropped("t")])
+        intake.define(TABLE)
+        assert intake.take([rows(1)], key("a")).accepted == 1
+
+
+def test_a_request_is_of_one_source_and_table() -> None:
+    with pytest.raises(ValueError, match="one source for one table"):
+        opened(MemoryLog()).take([rows(1), rows(2, source="z")], key("a"))
