@@ -7,6 +7,7 @@ repeat it, and gives exit code 1.
 """
 
 import argparse
+import asyncio
 import sys
 import tempfile
 import time
@@ -109,6 +110,7 @@ def all_parts() -> dict[str, Part]:
     from simulation.run import Report
     from tests.support.join_histories import JoinHistory
     from tests.support.log_kills import Appender, kill_again_and_again
+    from tests.support.restored_deployment import Deployment
     from tests.support.spark_hardship import hardship
     from tests.support.spark_workers import Workers
     from tests.support.spark_workers import run as spark_history
@@ -131,6 +133,11 @@ def all_parts() -> dict[str, Part]:
         hardship(seed, folder, batches)
         return Outcome(batches)
 
+    def restores(seed: int, folder: Path) -> Outcome:
+        deployment = Deployment(folder, seed)
+        asyncio.run(deployment.run(5))
+        return Outcome(deployment.checks, deployment.restores)
+
     def log_kills(seed: int, folder: Path) -> Outcome:
         appender = Appender()
         try:
@@ -148,6 +155,7 @@ def all_parts() -> dict[str, Part]:
         "intakes": world(intake_world.run),
         "Spark histories": history,
         "Spark bounds": bounds,
+        "restores": restores,
         "log kills": log_kills,
     }
 

@@ -8,8 +8,18 @@ from pathlib import Path
 import pytest
 
 import slackwater
+from tests.support.restored_deployment import Deployment
 from tests.support.restores import ROWS, TOTAL, Copy, Restored
 from tests.support.server_process import ServerProcess
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+async def test_everybody_is_live_again_after_random_restores(tmp_path: Path) -> None:
+    deployment = Deployment(tmp_path, seed=7)
+    await deployment.run(12)
+    assert deployment.restores == 12
+    assert deployment.checks > 1_000
 
 
 @pytest.mark.parametrize("what", list(Copy))

@@ -69,6 +69,7 @@ class Restored:
         self.history = History()
         self.histories: dict[int, History] = {}
         self.backups: list[Backup] = []
+        self.copies = 0
         self.checks = 0
         self.sent = 0
         """Rows that were sent, in all histories: their numbers."""
@@ -106,17 +107,23 @@ class Restored:
     async def copy(self) -> Backup:
         """A cold copy: the server is stopped for it."""
         await asyncio.to_thread(self.server.stop)
-        backup = Backup(self.place / f"backup-{len(self.backups)}", History(), self.end)
-        backup.history = self.history.upto(backup.end)
+        backup = self.copied()
+        await self.start()
+        return backup
+
+    def copied(self) -> Backup:
+        """A copy of the folder of a server that does not run."""
+        self.copies += 1
+        end = self.end
+        backup = Backup(self.place / f"backup-{self.copies}", self.history.upto(end), end)
         shutil.copytree(self.server.folder, backup.folder)
         self.backups.append(backup)
-        await self.start()
         return backup
 
     async def restore(self, backup: Backup, what: Copy) -> None:
         """Kill the server and put a copy in the place of its folder; it starts on the same port."""
-        self.server.kill()
-        shutil.rmtree(self.server.folder)
+        await asyncio.to_thread(self.server.kill)
+        await asyncio.to_thread(shutil.rmtree, self.server.folder)
         if what is Copy.FOLDER:
             shutil.copytree(backup.folder, self.server.folder)
         else:

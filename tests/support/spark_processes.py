@@ -40,6 +40,11 @@ class HostProcess:
                 self._command, stdout=reports, stderr=reports, env={**os.environ, MARK: self.mark}
             )
 
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended by itself."""
+        return self._process is not None and self._process.poll() is not None
+
     def kill(self) -> None:
         assert self._process is not None
         self._process.kill()
