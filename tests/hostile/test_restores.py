@@ -1,15 +1,20 @@
 """A server that is restored from a copy: clients and followers of the lost history begin anew, and say so."""
 
+import asyncio
+import os
 import random
 import shutil
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+import nats
 import pytest
 
 import slackwater
+from slackwater.client.live.events import Shown
+from tests.support.nats_server import NatsServer
 from tests.support.restored_deployment import Deployment
-from tests.support.restores import ROWS, TOTAL, Copy, Restored
+from tests.support.restores import ROWS, TABLE, TOTAL, Copy, Restored
 from tests.support.server_process import ServerProcess
 
 
@@ -112,3 +117,50 @@ async def test_a_snapshot_of_another_history_is_put_aside(tmp_path: Path) -> Non
         assert len(list((served.server.folder / "snapshots").glob("*.aside"))) == 1
     finally:
         served.server.stop()
+
+
+async def test_a_stream_that_was_deleted_and_made_again_is_another_history(
+    nats_server: NatsServer, tmp_path: Path
+) -> None:
+    name = f"remade{os.getpid()}"
+    stream = f"{nats_server.url}/{name}"
+    writer = ServerProcess(tmp_path / "writer", "--lease", "1", "--log", stream)
+    follower = ServerProcess(tmp_path / "follower", "--lease", "1", "--follow", stream)
+    try:
+        writer.start()
+        async with slackwater.connect(writer.url) as client, AsyncExitStack() as stack:
+            await client.execute(TABLE)
+            await client.ingest("t", [{"k": f"lost{n}", "v": 1.0} for n in range(9)])
+            follower.start()
+            reader = await stack.enter_async_context(slackwater.connect(follower.url))
+            held = [client.subscribe(ROWS), reader.subscribe(ROWS)]
+            for one in held:
+                await one.wait_until(lambda shown: len(shown.rows or ()) == 9 and shown.certain, 30)
+            writer.kill()
+            await delete_stream(nats_server, name)
+            await asyncio.to_thread(writer.start)
+            await client.execute(TABLE)
+            await client.ingest("t", [{"k": f"new{n}", "v": 2.0} for n in range(20)])
+            for one in held:
+                await one.wait_until(
+                    lambda shown: shown.certain and {str(row[0])[:3] for row in (shown.rows or {}).values()} == {"new"},
+                    30,
+                )
+    finally:
+        follower.stop()
+        writer.stop()
+    assert "Traceback" not in writer.report() + follower.report()
+
+
+def keys(shown: Shown) -> set[object]:
+    return {row[0] for row in (shown.rows or {}).values()}
+
+
+async def delete_stream(server: NatsServer, name: str) -> None:
+    """As an operator would, with the small stream of its mark."""
+    bus = await nats.connect(server.url)
+    streams = bus.jetstream()
+    for found in await streams.streams_info():
+        if found.config.name is not None and name in found.config.name:
+            await streams.delete_stream(found.config.name)
+    await bus.close()

@@ -57,7 +57,9 @@ class Deployment:
 
     def __init__(self, place: Path, seed: int, *, clients: int = 20, spark: bool = True) -> None:
         self.rng = random.Random(seed)
-        more = ("--spark", str(place / "spark"), "--keep-on", "query:by_spark=spark") if spark else ()
+        more = (
+            ("--spark", str(place / "spark"), "--keep-on", "node", "--keep-on", "query:by_spark=spark") if spark else ()
+        )
         self.served = Restored(place, self.rng, LEASE, *more)
         self.follower = ServerProcess(place / "follower", "--lease", str(LEASE), "--follow", str(self.served.log))
         self.aggregator = ServerProcess(place / "aggregator")

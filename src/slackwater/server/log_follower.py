@@ -79,7 +79,7 @@ class LogFollower:
             except HistoryReplaced:
                 raise
             except (SlackwaterError, OSError) as error:
-                if not self._may_pass(error):
+                if not await self._may_pass(error):
                     raise
                 await self._unreadable(error)
                 continue
@@ -152,18 +152,17 @@ class LogFollower:
 
     # ---- trouble
 
-    def _may_pass(self, error: Exception) -> bool:
+    async def _may_pass(self, error: Exception) -> bool:
         """Whether the log may be readable the next time; a log of another process may be being replaced."""
         if isinstance(error, LogAway) or system_error(error) is not None:
             return True
-        if self._writable or self._afar or not isinstance(error, LogError):
+        if self._writable or not isinstance(error, LogError):
             return False
-        with suppress(LogError, OSError):
-            lineage, end = self.log.lineage, self.log.end
-            try:
-                self.check_history(lineage, end)
-            except HistoryReplaced as replaced:
-                raise replaced from error
+        try:
+            lineage, end = await asyncio.to_thread(lambda: (self.log.lineage, self.log.end))
+        except (LogError, OSError):
+            return not isinstance(error, PositionGone)
+        self.check_history(lineage, end)
         return not isinstance(error, PositionGone)
 
     async def _unreadable(self, error: Exception) -> None:
