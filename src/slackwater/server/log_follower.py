@@ -161,7 +161,7 @@ class LogFollower:
         try:
             lineage, end = await asyncio.to_thread(lambda: (self.log.lineage, self.log.end))
         except (LogError, OSError):
-            return not isinstance(error, PositionGone)
+            return True
         self.check_history(lineage, end)
         return not isinstance(error, PositionGone)
 
