@@ -120,7 +120,7 @@ class SimulatedSum:
             plan = self.plan
             if plan.rows and plan.as_of is not None and plan.query is not None and plan.epoch is not None:
                 parts = map(part_of, plan.rows.values())
-                self._do(self.adding.plan((plan.query, plan.epoch), plan.as_of, plan.bound, parts))
+                self._do(self.adding.plan((plan.query, plan.epoch), plan.as_of, plan.bound, parts, plan.incarnation))
             before = self.adding.plans
             self._do(self.adding.look(self.part))
             if self.adding.plans > before:

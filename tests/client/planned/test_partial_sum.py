@@ -102,6 +102,16 @@ def test_a_plan_that_is_overtaken_is_never_taken_up() -> None:
     assert adding.shown(parts, "").value == 9.0
 
 
+def test_a_plan_of_a_restored_node_counts_from_an_earlier_position_on() -> None:
+    adding, parts = taken_up()
+    assert adding.plan((7, 0), 4, 5.0, [part("a"), part("c")], incarnation=9) == [SubscribePart(3, part("c"))]
+    parts.put(3, 4.0, 1)
+    assert adding.look(parts) == [UnsubscribePart(2)]
+    assert adding.shown(parts, "").value == 5.5
+    assert adding.plan((7, 0), 5, 5.0, [part("a"), part("c")], incarnation=11) == [], "it only was opened again"
+    assert adding.plan((7, 1), 3, 5.0, [part("z")], incarnation=11) == [], "late in the same history"
+
+
 def test_a_plan_that_is_late_or_told_again_changes_nothing() -> None:
     adding, parts = taken_up()
     assert adding.plan((7, 0), 12, 5.0, [part("a"), part("b")]) == []

@@ -10,7 +10,8 @@ Promise
     4.  Another plan is taken up when all its parts have come and are certain in the same moment; until then the one
         before serves. Parts that both have are kept. Then the parts of the one before are dropped.
     5.  Of two plans that come, the one as of the later position counts. A plan that is late changes nothing, and
-        neither does a plan told again.
+        neither does a plan told again. Positions are those of one history: where the log of the node that plans was
+        restored from a copy, its plans count from an earlier position on.
 
 The positions of two parts are of two logs and cannot be compared. Each stands for one position of the log above, and
 these differ by as much as the aggregators are apart: a lease or two. For one common position, aggregators would have to
@@ -25,6 +26,7 @@ from typing import TypeAlias
 
 from slackwater.client.live.events import Shown
 from slackwater.core.errors import ProtocolError
+from slackwater.core.lineage import FORMER
 from slackwater.dissemination.messages import WireRow
 
 Look: TypeAlias = Callable[[int], Shown]
@@ -88,6 +90,7 @@ class PartialSum:
         self._current: _Plan | None = None
         self._coming: _Plan | None = None
         self._position = -1
+        self._incarnation = FORMER
         self._places = 0
         self._last: Shown | None = None
         """The state shown when all parts were last there."""
@@ -102,9 +105,23 @@ class PartialSum:
         """The parts that are added up."""
         return () if self._current is None else self._current.places
 
-    def plan(self, which: tuple[int, int], position: int, bound: float, parts: Iterable[SumPart]) -> list[Step]:
-        """Take a plan, as of a position of the planner's log."""
-        latest = self._coming or self._current
+    def plan(
+        self,
+        which: tuple[int, int],
+        position: int,
+        bound: float,
+        parts: Iterable[SumPart],
+        incarnation: int = FORMER,
+    ) -> list[Step]:
+        """Take a plan, as of a position in the history of the planner's log that its incarnation names."""
+        latest, parts = self._coming or self._current, list(parts)
+        if incarnation != self._incarnation:
+            # Where the log was replaced, its positions are others, and a number may stand for another plan.
+            self._incarnation = incarnation
+            if self.late(position):
+                self._position = -1
+            if latest is not None and [self.parts[place] for place in latest.places] != parts:
+                latest = None
         if self.late(position) or (latest is not None and latest.which == which):
             self._position = max(self._position, position)
             return []

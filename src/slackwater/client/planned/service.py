@@ -264,7 +264,7 @@ class PlannedSum:
             self._unreadable = str(error)
             return
         self._unreadable = ""
-        steps = self.adding.plan((plan.query, plan.epoch), plan.as_of, plan.bound, parts)
+        steps = self.adding.plan((plan.query, plan.epoch), plan.as_of, plan.bound, parts, plan.incarnation)
         self._tally.planning += bool(steps)
         self._do(steps)
 
