@@ -58,6 +58,8 @@ def test_replay_inspect_verify_quarantine(rough_csv: Path, tmp_path: Path) -> No
     assert again["position"] == first["position"]
 
     summary = run_json("log", "inspect", log)
+    assert summary["incarnations"][0]["start"] == 0
+    assert "incarnation " in run("log", "inspect", log)
     assert summary["tables"] == ["rooms"]
     assert {(one["kind"], one["rows"]) for one in summary["contents"]} >= {("updates", 3), ("quarantined", 3)}
     assert "rooms" in run("log", "inspect", log)

@@ -9,6 +9,7 @@ from slackwater.client.cache.state import CacheState
 from slackwater.client.cache.table import CachedTable
 from slackwater.client.live.events import Questioned
 from slackwater.client.live.replica import Held
+from slackwater.client.live.state import ClientState
 from slackwater.core.region import NOTHING, Region
 from slackwater.dissemination.messages import Ask, Delete, Fact, Frame, Reply, SharedFact, Subscribed, Upsert
 from slackwater.kinds.cache.query import CacheText, as_cache
@@ -26,13 +27,14 @@ def _server(
     session: type[Session] = Session,
     desk: type[SubscriptionRegistry] = SubscriptionRegistry,
     asks: type[CacheQueries] = CacheQueries,
+    client: type[CacheState] = CacheState,
 ) -> Setting:
     class Server(ServerState):
         session_class = session
         subscriptions_class = desk
         questions_class = asks
 
-    return Setting(server=Server, client=CacheState, engine=PlainLabEngine, clients=_CLIENTS)
+    return Setting(server=Server, client=client, engine=PlainLabEngine, clients=_CLIENTS)
 
 
 def _client(state: type[CacheState] = CacheState, table: type[CachedTable] | None = None) -> Setting:
@@ -69,6 +71,13 @@ class AnsweredWhenAsked(CacheQueries):
         super().ask(session, message)
         usual = self.answering(session)
         session.answer = lambda ask: made if ask.ref == message.ref else usual(ask)
+
+
+class SeenNotNamed(CacheState):
+    """A session begins without naming what was answered over another connection: frames from before it are taken."""
+
+    def furthest(self) -> int:
+        return ClientState.furthest(self)
 
 
 class EarlierThanAsked(CacheQueries):
@@ -200,7 +209,7 @@ class NoRoom(CachedTable):
 PLANTED = (
     Planted("a reply comes before the pushes", _server(ReplyBeforePushes)),
     Planted("an answer is made before its frame", _server(asks=AnsweredWhenAsked)),
-    Planted("a node answers before it has come so far", _server(asks=EarlierThanAsked), 48),
+    Planted("a node answers before it has come so far", _server(asks=EarlierThanAsked, client=SeenNotNamed), 48),
     Planted("a remainder is cut by old labels", _server(asks=OldLabels)),
     Planted("labels come without their fill", _server(desk=FillForgotten)),
     Planted("labels take effect before the fill is complete", _server(FillLater)),

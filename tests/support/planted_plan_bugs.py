@@ -8,6 +8,7 @@ from simulation.workload import written
 from slackwater.client.live.events import Shown
 from slackwater.client.planned.partial_sum import Look, PartialSum, Step, SumPart
 from slackwater.core.bound import Bound
+from slackwater.core.lineage import FORMER
 from slackwater.core.query import Aggregate
 from slackwater.server.planners.network.base import Instruction, LivePart, LivePlan, Replan
 from slackwater.server.planners.network.state import NetworkState, Planned
@@ -66,8 +67,15 @@ class AddedUpInPart(PartialSum):
 class OldPartsDropped(PartialSum):
     """The parts of a plan are dropped as soon as the next one is known."""
 
-    def plan(self, which: tuple[int, int], position: int, bound: float, parts: Iterable[SumPart]) -> list[Step]:
-        steps = super().plan(which, position, bound, parts)
+    def plan(
+        self,
+        which: tuple[int, int],
+        position: int,
+        bound: float,
+        parts: Iterable[SumPart],
+        incarnation: int = FORMER,
+    ) -> list[Step]:
+        steps = super().plan(which, position, bound, parts, incarnation)
         if self._coming is not None:
             self._current, self._last = None, None
         return steps + self._drop_unused()

@@ -41,6 +41,9 @@ def inspect_log(folder: Folder, as_json: AsJson = False) -> None:
                     for one in summary.contents
                 ],
                 "segments": segments,
+                "incarnations": [
+                    {"number": f"{one.number:016x}", "start": one.start} for one in summary.lineage.incarnations
+                ],
             }
         )
         return
@@ -55,6 +58,13 @@ def inspect_log(folder: Folder, as_json: AsJson = False) -> None:
         times = f"{_time(one.earliest)} – {_time(one.latest)}" if one.earliest is not None else ""
         shown.add_row(_kind(one.kind), plain(one.table), f"{one.records:,}", f"{one.rows:,}", _size(one.size), times)
     console.print(shown)
+    if summary.lineage.incarnations:
+        present = summary.lineage.incarnations[-1]
+        openings = len(summary.lineage.incarnations)
+        console.print(
+            f"incarnation {present.number:016x} since position {present.start:,}"
+            + (f", after {openings - 1:,} others" if openings > 1 else "")
+        )
 
 
 @app.command("verify")

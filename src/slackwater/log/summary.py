@@ -6,6 +6,7 @@ from pathlib import Path
 
 from slackwater.core import disk
 from slackwater.core.errors import LogError
+from slackwater.core.lineage import Lineage
 from slackwater.core.types import Instant, Position
 from slackwater.log.follower import Follower
 from slackwater.log.frame import Head
@@ -47,6 +48,7 @@ class LogSummary:
     tables: tuple[str, ...]
     segments: tuple[SegmentSummary, ...]
     contents: tuple[ContentSummary, ...]
+    lineage: Lineage
 
     @property
     def size(self) -> int:
@@ -96,6 +98,7 @@ def _summarise(view: View) -> LogSummary:
         tables=tuple(table.name for table in view.catalog),
         segments=tuple(segments),
         contents=tuple(contents[key] for key in sorted(contents)),
+        lineage=view.lineage,
     )
 
 
