@@ -27,7 +27,7 @@ async def test_everybody_is_live_again_after_random_restores(tmp_path: Path) -> 
     assert deployment.checks > 1_000
 
 
-@pytest.mark.parametrize("what", list(Copy))
+@pytest.mark.parametrize("what", [Copy.SEGMENTS, pytest.param(Copy.FOLDER, marks=pytest.mark.slow)])
 async def test_rows_that_another_history_had_are_not_shown_as_certain(tmp_path: Path, what: Copy) -> None:
     served = Restored(tmp_path, random.Random(1))
     try:
@@ -77,6 +77,7 @@ async def test_a_follower_of_a_log_that_is_replaced_begins_anew_by_itself(tmp_pa
         served.server.stop()
 
 
+@pytest.mark.slow
 async def test_a_restart_without_a_restore_keeps_what_clients_hold(tmp_path: Path) -> None:
     served = Restored(tmp_path, random.Random(3), 20.0)
     try:
@@ -95,6 +96,7 @@ async def test_a_restart_without_a_restore_keeps_what_clients_hold(tmp_path: Pat
         served.server.stop()
 
 
+@pytest.mark.slow
 async def test_a_snapshot_of_another_history_is_put_aside(tmp_path: Path) -> None:
     served = Restored(tmp_path, random.Random(4))
     try:
@@ -119,6 +121,7 @@ async def test_a_snapshot_of_another_history_is_put_aside(tmp_path: Path) -> Non
         served.server.stop()
 
 
+@pytest.mark.slow
 async def test_a_stream_that_was_deleted_and_made_again_is_another_history(
     nats_server: NatsServer, tmp_path: Path
 ) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from slackwater.core.durable_file import sealed
 from slackwater.core.errors import StoreError
 from slackwater.core.types import Position
 from slackwater.hosting.snapshots import NodeSnapshot, SnapshotFolder
@@ -62,3 +63,23 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="cannot be written"):
         SnapshotFolder(tmp_path / "file").write(snapshot(1))
     assert list(SnapshotFolder(tmp_path / "nowhere").read(Position(0), END)) == []
+
+
+def test_what_is_put_aside_is_neither_read_nor_counted(folder: SnapshotFolder) -> None:
+    aside = folder.put_aside(Position(200))
+    assert aside.exists()
+    assert [one.position for one in folder.read(Position(0), END)] == [30]
+    folder.write(snapshot(40))
+    assert folder.positions() == [40, 30], "the one put aside takes no place"
+    folder.put_aside(Position(40))
+    assert not aside.exists(), "the latest stays"
+
+
+def test_the_incarnation_is_kept_and_files_of_before_have_none(folder: SnapshotFolder) -> None:
+    folder.write(NodeSnapshot(Position(300), b"state", incarnation=2**62))
+    former = folder.folder / f"{400:020d}.snapshot"
+    former.write_bytes(sealed(b"SWSNAP01", b"state of before"))
+    assert list(folder.read(Position(201), END)) == [
+        NodeSnapshot(Position(400), b"state of before"),
+        NodeSnapshot(Position(300), b"state", 2**62),
+    ]
