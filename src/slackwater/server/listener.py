@@ -40,6 +40,7 @@ from slackwater.sessions.limits import ServerLimits
 _report = logging.getLogger("slackwater.server")
 _BACKLOG = 4_096
 _WRITE_AGAIN_SECONDS = 1.0
+_OPEN_AGAIN_SECONDS = 0.2
 _GRACEFUL_SECONDS = 5
 _BODY_SLACK = 1.0
 """Seconds for the answer that a body came too slowly; then the connection is closed whatever the request does."""
@@ -67,30 +68,33 @@ def serve(serving: Serving, announce: Callable[[Listening], None], make: Callabl
         check_bus(serving.settings.channels, folder)
     listener = _listener(serving.host, serving.port)
     try:
-        while True:
-            node = _opened(serving.settings, make)
+        code: int | None = None
+        tolerated: type[LogError] = HistoryReplaced
+        while code is None:
+            node = _opened(serving.settings, make, tolerated)
             port = int(listener.getsockname()[1])
             listening = Listening(serving.host, port, os.getpid(), serving.settings.name, node.generation)
             code = asyncio.run(_run(node, listener.dup(), listening, announce, serving.bus))
-            if not isinstance(node.failure, HistoryReplaced):
-                return code
-            # Clients that come meanwhile wait in the backlog.
+            # Clients that come meanwhile wait in the backlog. The log may be half replaced at this moment.
+            tolerated = LogError
+        return code
     finally:
         listener.close()
 
 
-def _opened(settings: NodeSettings, make: Callable[[NodeSettings], Node]) -> Node:
-    """Open a node; anew where its log is replaced while it is read."""
+def _opened(settings: NodeSettings, make: Callable[[NodeSettings], Node], tolerated: type[LogError]) -> Node:
+    """Open a node; again for a while after a tolerated failure, as when its log is replaced while it is read."""
     if settings.follow is not None:
         _wait_for_log(settings.follow)
     give_up = time.monotonic() + _PATIENCE
     while True:
         try:
             return make(settings)
-        except HistoryReplaced as error:
+        except tolerated as error:
             if time.monotonic() > give_up:
                 raise
             _report.warning("%s", error)
+            time.sleep(_OPEN_AGAIN_SECONDS)
 
 
 def check_host(host: str, folder: Path) -> None:
@@ -128,7 +132,8 @@ async def _run(
     listening: Listening,
     announce: Callable[[Listening], None],
     bus: str | None,
-) -> int:
+) -> int | None:
+    """Serve a node until it ends; the exit code of the process, None where the node is to be opened anew."""
     limits = node.settings.limits
 
     def failed() -> None:
@@ -188,7 +193,9 @@ async def _run(
             listener.close()
             with suppress(OSError):
                 state.unlink()
-    return 0 if node.failure is None else 1
+    if isinstance(node.failure, HistoryReplaced) and not server.signalled:
+        return None
+    return 0 if node.failure is None or isinstance(node.failure, HistoryReplaced) else 1
 
 
 class _Server(uvicorn.Server):
@@ -196,6 +203,8 @@ class _Server(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config, farewell: Callable[[], None], slots: ConnectionSlots) -> None:
         super().__init__(config)
+        self.signalled = False
+        """Whether a signal asked for the end."""
         self._farewell = farewell
         self._slots = slots
 
@@ -224,8 +233,13 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """A signal asks for the end, a second one insists."""
         loop = asyncio.get_running_loop()
+
+        def asked(number: int) -> None:
+            self.signalled = True
+            self.handle_exit(number, None)
+
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self.handle_exit, number, None)
+            loop.add_signal_handler(number, asked, number)
         try:
             yield
         finally:
