@@ -276,6 +276,8 @@ class Metrics(msgspec.Struct, frozen=True):
     log_start: Whole
     log_end: Whole
     position: Whole
+    incarnation: str
+    """That of the log, in hexadecimal."""
     log_time: Whole
     """Log time at the position: the latest tick, in microseconds since 1970; 0 before the first."""
     snapshot_position: Whole

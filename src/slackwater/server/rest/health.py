@@ -44,6 +44,7 @@ async def metrics(call: Call) -> Response:
             log_start=log_start,
             log_end=log_end,
             position=engine.position,
+            incarnation=f"{engine.lineage.current:016x}",
             log_time=engine.host.time,
             snapshot_position=node.snapshot_position,
             tables=len(engine.tables),
