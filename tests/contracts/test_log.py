@@ -505,16 +505,21 @@ def test_each_opening_for_writing_begins_an_incarnation_where_the_log_ends(world
         assert log.lineage.place(Position(12)) == Place(second, Position(12))
 
 
-def test_openings_without_records_leave_one_incarnation(world: World) -> None:
-    for _ in range(5):
+def test_openings_without_records_are_listed_and_places_name_the_one_with_records(world: World) -> None:
+    for _ in range(3):
         with world.open() as log:
             pass
     with world.open() as log:
+        writer = log.lineage.current
         log.append([updates(0, 3)])
-    for _ in range(5):
-        with world.open() as log:
-            assert len(log.lineage.incarnations) == 2
-            assert log.lineage.place(log.end) == Place(log.lineage.incarnations[0].number, Position(3))
+    for opened in range(1, 4):
+        with world.open() as log, world.open(read_only=True) as reader:
+            assert len(log.lineage.incarnations) == 4 + opened
+            assert reader.lineage == log.lineage
+            assert log.lineage.place(log.end) == Place(writer, Position(3))
+            present = Place(log.lineage.current, Position(3))
+    with world.open() as log:
+        assert log.lineage.kept(present) == 3, "what was served in an opening that wrote nothing is of this history"
 
 
 @pytest.mark.parametrize("appended", [0, 3, 10, 20])

@@ -78,6 +78,22 @@ def test_a_log_that_only_goes_on_holds_all_its_places(steps: list[int]) -> None:
     assert all(log.lineage.holds(place, log.end) for place in places[1:])
 
 
+def test_openings_that_append_nothing_are_places_too() -> None:
+    lineage = Lineage().begin(7, Position(0)).begin(8, Position(100)).begin(9, Position(100))
+    assert lineage.holds(Place(8, Position(100)))
+    assert lineage.kept(Place(8, Position(100))) == 100, "two restarts in a row are no restore"
+    assert Lineage().begin(7, Position(0)).begin(8, Position(100)).went_on(lineage, Position(100), Position(100))
+
+
+def test_of_many_openings_those_go_first_that_append_nothing() -> None:
+    lineage = Lineage().begin(1, Position(0)).begin(2, Position(10))
+    for number in range(3, MOST_INCARNATIONS + 500):
+        lineage = lineage.begin(number, Position(20))
+    assert len(lineage.incarnations) == MOST_INCARNATIONS
+    assert [one.number for one in lineage.incarnations[:2]] == [1, 2]
+    assert lineage.kept(Place(2, Position(20))) == 20
+
+
 def test_what_was_written_before_incarnations_were_listed_is_one_history() -> None:
     lineage = Lineage().begin(5, Position(10))
     assert lineage.holds(Place(FORMER, Position(10)))

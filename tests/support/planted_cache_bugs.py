@@ -171,7 +171,7 @@ class Uncovered(CacheState):
 class GoesBack(CacheState):
     """What was seen as of a later position does not keep the cache from answering as of an earlier one."""
 
-    def saw(self, position: int) -> None:
+    def saw(self, position: int, incarnation: int | None = None) -> None:
         pass
 
 

@@ -141,10 +141,10 @@ class Client:
         """The channels of a server; the way to its bus is this client's own, where it has one."""
         return open_channels(address if self._bus is None or address == MEMORY else self._bus.servers)
 
-    def _saw(self, position: int) -> None:
+    def _saw(self, position: int, incarnation: int) -> None:
         """Something as of this position of the node's log was delivered: the cache answers as of no earlier one."""
         if self._service is not None:
-            self._service.saw(position)
+            self._service.saw(position, incarnation)
 
     def _with_cache(self, cache: Cache) -> "CacheService":
         """The session of the node's lane, with a cache; it is the first to be asked for everything."""

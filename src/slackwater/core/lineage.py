@@ -25,7 +25,8 @@ FORMER = 0
 """The incarnation of everything that was written before logs listed their incarnations."""
 LARGEST_INCARNATION = 2**63 - 1
 MOST_INCARNATIONS = 1024
-"""Incarnations that a log lists: of more openings the latest. A place in an older one is of no known history."""
+"""Incarnations that a log lists; of more openings those go first that appended nothing, then the oldest. A place in one
+that is not listed is of no known history."""
 
 PlainLineage: TypeAlias = list[tuple[int, int]]
 """A lineage as it is stored and sent: number and first position of each incarnation."""
@@ -64,11 +65,14 @@ class Lineage:
 
     def begin(self, number: int, end: Position) -> "Lineage":
         """The lineage once a writer has opened the log and found this end."""
-        # No place names an incarnation without records (`place`): of openings that appended nothing, the last stays.
-        known = tuple(one for one in self.incarnations if one.start < end)
-        if not known and end > 0:
-            known = (Incarnation(FORMER, Position(0)),)
-        return replace(self, incarnations=(*known, Incarnation(number, end))[-MOST_INCARNATIONS:])
+        known = self.incarnations or ((Incarnation(FORMER, Position(0)),) if end > 0 else ())
+        listed = [*known, Incarnation(number, end)]
+        if len(listed) > MOST_INCARNATIONS:
+            # Sessions name the present incarnation, also one that appends nothing; of these the oldest go first.
+            ends = [*(one.start for one in listed[1:]), None]
+            empty = next((k for k, one in enumerate(listed) if one.start == ends[k]), 0)
+            del listed[empty]
+        return replace(self, incarnations=tuple(listed))
 
     def upto(self, end: Position) -> "Lineage":
         """The lineage as it was when the log ended here, in an incarnation that had begun."""

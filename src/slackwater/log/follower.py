@@ -61,7 +61,8 @@ class Follower:
 
     def known(self) -> View:
         """View of the last refresh."""
-        assert self._view is not None, "looking is the first thing a follower does"
+        if self._view is None:
+            raise LogError(f"the log at {self._folder} is being replaced; try again")
         return self._view
 
     def close(self) -> None:

@@ -176,6 +176,9 @@ class JetStreamLog:
     def lineage(self) -> Lineage:
         """The incarnations, the present one last."""
         self._present()
+        if self._read_only:
+            # Another writer may have begun one and appended nothing yet.
+            self._lineage = self._listed()
         return self._lineage
 
     def append(self, records: Sequence[Record]) -> Position:

@@ -75,25 +75,24 @@ def serve(serving: Serving, announce: Callable[[Listening], None], make: Callabl
             port = int(listener.getsockname()[1])
             listening = Listening(serving.host, port, os.getpid(), serving.settings.name, node.generation)
             code = asyncio.run(_run(node, listener.dup(), listening, announce, serving.bus))
-            # Clients that come meanwhile wait in the backlog. The log may be half replaced at this moment.
+            # Clients that come meanwhile wait in the backlog. The log may be half replaced at this moment. The state
+            # of the former node is let go before another is made.
             tolerated = LogError
+            del node
         return code
     finally:
         listener.close()
 
 
 def _opened(settings: NodeSettings, make: Callable[[NodeSettings], Node], tolerated: type[LogError]) -> Node:
-    """Open a node; again for a while after a tolerated failure, as when its log is replaced while it is read."""
+    """Open a node; again after a tolerated failure, as when its log is replaced while it is read."""
     if settings.follow is not None:
         _wait_for_log(settings.follow)
-    give_up = time.monotonic() + _PATIENCE
     while True:
         try:
             return make(settings)
         except tolerated as error:
-            if time.monotonic() > give_up:
-                raise
-            _report.warning("%s", error)
+            _report.warning("it is opened again: %s", error)
             time.sleep(_OPEN_AGAIN_SECONDS)
 
 

@@ -92,7 +92,7 @@ class LogFollower:
                 await asyncio.sleep(FOLLOW_SECONDS)
 
     def check_history(self, lineage: Lineage, end: Position) -> None:
-        """Find out whether the log went on from what was applied, and what is served is of which incarnation."""
+        """Take over the incarnations of the log, or raise `HistoryReplaced` if it lacks what was applied."""
         engine = self._engine
         if not engine.lineage.went_on(lineage, engine.position, end):
             raise HistoryReplaced(
@@ -113,8 +113,12 @@ class LogFollower:
         else:
             entries, self._end, lineage = self._fetch()
         if not self._writable:
-            # They were read before the incarnations were: so they are of this history, or of one that ended no earlier.
+            before = self._engine.lineage
             self.check_history(lineage, self._end)
+            if lineage != before:
+                # The entries may have been read before the log was replaced. Only between two equal looks at the
+                # incarnations do they belong to them.
+                return True
         if not entries:
             return False
         if self._afar or any(one.cold for one in self._engine.host.operators):
@@ -159,11 +163,11 @@ class LogFollower:
         if self._writable or not isinstance(error, LogError):
             return False
         try:
-            lineage, end = await asyncio.to_thread(lambda: (self.log.lineage, self.log.end))
+            lineage, start, end = await asyncio.to_thread(lambda: (self.log.lineage, self.log.start, self.log.end))
         except (LogError, OSError):
             return True
         self.check_history(lineage, end)
-        return not isinstance(error, PositionGone)
+        return not isinstance(error, PositionGone) or self._engine.position >= start
 
     async def _unreadable(self, error: Exception) -> None:
         _report.warning("the log cannot be read, and is tried again: %s", error)

@@ -241,8 +241,8 @@ class Node:
         began, start = time.monotonic(), self.engine.position
         for _ in self.engine.events(self.log.read(start)):
             pass
-        if not self.writable:
-            self.follower.check_history(self.log.lineage, self.log.end)
+        if not self.writable and self.log.lineage != self.engine.lineage:
+            raise HistoryReplaced(f"the log at {shown(self.settings.log)} was opened or replaced while it was read")
         self.engine.forget_counts()
         if self.engine.position > start:
             _report.info("replayed positions %d to %d in %.1f s", start, self.engine.position, time.monotonic() - began)

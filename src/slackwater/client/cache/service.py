@@ -119,9 +119,9 @@ class CacheService:
         more = () if own is None else tuple({name: line} for line in own.text().splitlines())
         return Answer(found.columns, (*found.rows, *more), found.as_of)
 
-    def saw(self, position: int) -> None:
+    def saw(self, position: int, incarnation: int) -> None:
         """The program was shown something as of this position in another way."""
-        self.state.saw(position)
+        self.state.saw(position, incarnation)
 
     # Questions.
 

@@ -24,6 +24,7 @@ from slackwater.client.live.replica import Held
 from slackwater.client.live.state import ClientState, Phase
 from slackwater.core.errors import AlgebraError, ProtocolError
 from slackwater.core.labels import is_requestable, pushed_region
+from slackwater.core.lineage import FORMER
 from slackwater.core.region import NOTHING, Region
 from slackwater.core.region_codec import plain_region
 from slackwater.dissemination.encoding import decode_rows, encode
@@ -132,13 +133,20 @@ class CacheState(ClientState):
         if known or (len(self.answered) < MOST_COUNTED and len(str(region)) <= MOST_WRITTEN):
             self.answered[table, region] += 1
 
-    def saw(self, position: int) -> None:
-        """Something as of this position was shown: nothing earlier may be, from now on."""
-        self.seen = max(self.seen, position)
+    def saw(self, position: int, incarnation: int | None = None) -> None:
+        """Something as of this position was shown: nothing earlier may be, from now on.
+
+        A position that is known to be of another history does not count.
+        """
+        if incarnation is None or incarnation == self.incarnation:
+            self.seen = max(self.seen, position)
 
     def furthest(self) -> int:
-        """The furthest position of the present history that is known; answers to one-shot queries count."""
-        return max(super().furthest(), self.seen)
+        """The furthest position of the present history that is known; answers to one-shot queries count.
+
+        Before the first session it is not known which history those are of.
+        """
+        return super().furthest() if self.incarnation == FORMER else max(super().furthest(), self.seen)
 
     def drop_after(self, position: int, out: list[Instruction]) -> None:
         """Drop what is cached as of a later position, and the questions that wait for one."""

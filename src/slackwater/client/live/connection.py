@@ -103,8 +103,8 @@ class LiveSession:
         self._heard = heard
         self.replied: Callable[[Answered | Unanswerable], None] = lambda instruction: None
         """Called at once with the outcome of each question."""
-        self.moved: Callable[[int], None] = lambda position: None
-        """Called after each event with the position the node's answers refer to."""
+        self.moved: Callable[[int, int], None] = lambda position, incarnation: None
+        """Called after each event with the position the node's answers refer to, and the incarnation of its log."""
         self._loop = asyncio.get_running_loop()
         self._refs = itertools.count(1)
         self._turn = itertools.cycle(addresses)
@@ -223,7 +223,7 @@ class LiveSession:
                 raise
             self._handle(Lost(str(error)))
         if self._state.as_of is not None:
-            self.moved(self._state.as_of)
+            self.moved(self._state.as_of, self._state.incarnation)
         if self._heard is not None:
             self._heard(events)
         for ref in list(self._watched):

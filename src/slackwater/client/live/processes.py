@@ -10,6 +10,10 @@ from dataclasses import dataclass, field
 MOST_KNOWN = 64
 """Incarnations that are remembered of a node."""
 
+MOST_REFUSALS = 4
+"""Answers of one process in a row, each to an `Open` of its own, that prove that it is the one that lives: a node whose
+folder is not kept begins to count anew with each start."""
+
 
 @dataclass(slots=True)
 class NodeProcesses:
@@ -22,12 +26,18 @@ class NodeProcesses:
 
     generation: int = 0
     _incarnations: dict[int, None] = field(default_factory=dict)
+    _refused: tuple[int, int] | None = None
+    _refusals: int = 0
 
     def accepts(self, generation: int, incarnation: int) -> bool:
         """Note a process that answers; False if another one has replaced it."""
         if generation < self.generation and incarnation in self._incarnations:
-            return False
-        self.generation = generation
+            process = (generation, incarnation)
+            self._refusals = self._refusals + 1 if process == self._refused else 1
+            self._refused = process
+            if self._refusals < MOST_REFUSALS:
+                return False
+        self.generation, self._refused = generation, None
         self._incarnations.pop(incarnation, None)
         self._incarnations[incarnation] = None
         if len(self._incarnations) > MOST_KNOWN:

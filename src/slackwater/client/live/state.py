@@ -334,8 +334,9 @@ class ClientState:
                 return
             self.applied = frame.sequence
         self.as_of = frame.as_of
-        if frame.incarnation is not None:
-            self.incarnation = frame.incarnation
+        if frame.incarnation is not None and frame.incarnation != self.incarnation:
+            # The log went on under another writer: all that this session brought is of its history too.
+            self.incarnation, self._seen = frame.incarnation, frame.as_of
         self.until = max(self.until, self.lease_end(frame, now))
         self._attempts = 0
         self.channels.vouch(self.as_of, self.until, self)

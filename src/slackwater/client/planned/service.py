@@ -48,7 +48,7 @@ class Network:
         self._carrier, self._direct = carriers
         self._rest = rest
         self._back = back
-        self.saw: Callable[[int], None] = lambda position: None
+        self.saw: Callable[[int, int], None] = lambda position, incarnation: None
         """Called with the delivered position of the node's own log; aggregators have positions of their own."""
         self._plans: LiveSession | None = None
         self._sessions: dict[tuple[str, ...], LiveSession] = {}
