@@ -2,7 +2,8 @@
 
 A process has a generation, which rises with every start of its node. A node that was restored without its store begins
 to count anew; its log then goes on under an incarnation that was never seen of it. So a lower generation is of an old
-process only under an incarnation that is known.
+process only under an incarnation that is known; and where it alone answers several times in a row, it is the one that
+lives.
 """
 
 from dataclasses import dataclass, field
