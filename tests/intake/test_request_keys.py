@@ -112,6 +112,41 @@ def test_a_key_is_forgotten_after_a_day_of_the_log_clock() -> None:
     assert intake.take([rows(1)], key("a")).accepted == 1, "out of the window"
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_key_is_of_no_request_after_its_window(restarted: bool) -> None:
+    """Also if its source used no other key in between, as a daily job under one key does."""
+    store, clock = MemoryStore(), ManualClock(Instant(NOW))
+    log = MemoryLog(store)
+    intake = opened(log, clock)
+    for day in range(3):
+        receipt = intake.take([rows(day)], key("daily", b"day %d" % day))
+        assert (receipt.accepted, receipt.request_repeated) == (1, False), "another content"
+        assert intake.take([rows(day)], key("daily", b"day %d" % day)).request_repeated
+        clock.sleep(24 * 3600 + 1)
+        if restarted:
+            log.close()
+            log = MemoryLog(store)
+            intake = opened(log, clock)
+    assert intake.take([rows(2)], key("daily", b"day 2")).accepted == 1, "the same content, after the window"
+    assert taken(log) == [0, 1, 2, 2]
+
+
+def test_a_key_used_again_is_the_youngest() -> None:
+    store, clock = MemoryStore(), ManualClock(Instant(NOW))
+    with MemoryLog(store) as log:
+        intake = opened(log, clock)
+        intake.take([rows(1)], key("a"))
+        clock.sleep(3600)
+        intake.take([rows(2)], key("b"))
+        clock.sleep(24 * 3600)
+        intake.take([rows(3)], key("a"))
+    clock.sleep(3600)
+    with MemoryLog(store) as log:
+        intake = opened(log, clock)
+        assert intake.take([rows(3)], key("a")).request_repeated
+        assert intake.take([rows(2)], key("b")).accepted == 1, "it is not kept by the younger key"
+
+
 def test_no_young_key_is_forgotten_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("slackwater.intake.request_keys.MOST_KEYS", 2)
     log, clock = MemoryLog(), ManualClock(Instant(NOW))

@@ -103,12 +103,14 @@ class Intake:
         self._catch_up()
         tables, wall = self.tables, self._clock.now()
         named = [(_table(tables, arrival.table), arrival) for arrival in arrivals]
-        keys = None if request is None or not named else self._keys(named)
-        if keys is not None and request is not None and keys.is_taken(request):
-            return self._receipt_of_repetition(named)
         clock = self._memory.log_clock
-        if keys is not None:
-            keys.make_room(clock.now(wall))
+        keys = None if request is None or not named else self._keys(named)
+        if keys is not None and request is not None:
+            # A key out of its window stands for no request: of this one nothing may have been sent before.
+            keys.forget(clock.now(wall))
+            if keys.is_taken(request):
+                return self._receipt_of_repetition(named)
+            keys.check_room()
         records: list[Updates | Quarantined] = []
         seen: dict[Origin, Seen] = {}
         receipt: IntakeReceipt | None = None

@@ -1,8 +1,8 @@
 """Idempotency keys: the requests of one source to one table that were taken, with a window in time.
 
-A key is remembered for `KEPT_FOR` by the log clock, and then forgotten. At most `MOST_KEYS` are remembered: a request
-with one more is refused, as forgetting a younger key would take a repetition of its request for a new one. Of key and
-content only digests are held.
+A key is remembered for `KEPT_FOR` by the log clock, and then forgotten. `forget` comes before each question: a key out
+of its window stands for no request. At most `MOST_KEYS` are remembered: a request with one more is refused, as
+forgetting a younger key would take a repetition of its request for a new one. Of key and content only digests are held.
 """
 
 import hashlib
@@ -47,10 +47,13 @@ class RequestKeys:
             )
         return True
 
-    def make_room(self, now: Instant) -> None:
-        """Forget what is out of the window; without room for one more key, `TooManyRequestKeys`."""
+    def forget(self, now: Instant) -> None:
+        """Forget what is out of the window."""
         while self._taken and next(iter(self._taken.values()))[1] < now - KEPT_FOR:
             del self._taken[next(iter(self._taken))]
+
+    def check_room(self) -> None:
+        """Without room for one more key, `TooManyRequestKeys`."""
         if len(self._taken) >= MOST_KEYS:
             raise TooManyRequestKeys(
                 f"{MOST_KEYS:,} idempotency keys of this source were used within {KEPT_FOR // 3_600_000_000} hours, "
@@ -59,7 +62,10 @@ class RequestKeys:
 
     def add(self, request: RequestKey, at: Instant) -> None:
         """Remember a request that was taken."""
-        self._taken[_digest(request.key)] = (request.digest, at)
+        key = _digest(request.key)
+        # A key that is used anew after its window takes its place among the youngest.
+        self._taken.pop(key, None)
+        self._taken[key] = (request.digest, at)
 
     def plain(self) -> list[PlainKey]:
         """As it is stored."""
