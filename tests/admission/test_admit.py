@@ -401,6 +401,22 @@ def test_an_event_time_far_ahead_is_refused_by_the_rule_that_is_set() -> None:
     assert "at most 1 h ahead of the log clock" in refused["detail"]
 
 
+@pytest.mark.parametrize("ahead", [0, 48 * 3_600_000_000])
+def test_the_rule_for_event_times_judges_no_other_column(ahead: int) -> None:
+    """A time in another column may be 24 hours ahead, whatever an event time may be."""
+    table = TableSchema(
+        "t", (Column("k", DataType.TEXT, nullable=False), Column("due", DataType.TIMESTAMP)), key=("k",)
+    )
+    day = 24 * 3_600_000_000
+    times = pa.array([NOW, NOW + day, NOW + day + 1], pa.int64()).cast(pa.timestamp("us", tz="UTC"))
+    columns = {"k": pa.array(["now", "in a day", "later"]), "due": times}
+    result = admit(arrival(columns), table, Seen(), NOW, Limits(ahead=ahead))
+    assert result.accepted.column("k").to_pylist() == ["now", "in a day"]
+    (refused,) = result.quarantined.to_pylist()
+    assert (refused["reason"], refused["$seq"]) == ("absurd-time", 2)
+    assert "due: expected a time from 1900-01-01 to 2026-03-02" in refused["detail"]
+
+
 def test_old_content_is_forgotten_in_order() -> None:
     seen = Seen()
     for start in range(0, 70_000, 10_000):

@@ -292,14 +292,15 @@ def _value_faults(column: Column, values: pa.Array, now: Instant, limits: Limits
                 )
             ]
         case DataType.TIMESTAMP:
-            return [(Reason.ABSURD_TIME, _absurd(values, now, limits), _sane(now, limits))]
+            times = limits.earliest, Instant(now + limits.column_ahead)
+            return [(Reason.ABSURD_TIME, _outside_times(values, *times), _sane(*times))]
         case _:
             return []
 
 
 def _time_faults(times: pa.Array, now: Instant, limits: Limits) -> list[tuple[Reason, Flags, str]]:
     """Faults of an event time: it must not be absurd, nor ahead of the log clock by more than the limit."""
-    if not _absurd(times, now, limits).any():
+    if not _outside_times(times, limits.earliest, Instant(now + limits.ahead)).any():
         return []
     micros = times.cast(pa.int64())
     early = pc.fill_null(pc.less(micros, limits.earliest), False).to_numpy(zero_copy_only=False)
@@ -316,13 +317,14 @@ def _time_faults(times: pa.Array, now: Instant, limits: Limits) -> list[tuple[Re
     ]
 
 
-def _sane(now: Instant, limits: Limits) -> str:
-    return f"expected a time from {moment(limits.earliest):%Y-%m-%d} to {moment(Instant(now + limits.ahead)):%Y-%m-%d}"
+def _sane(earliest: Instant, latest: Instant) -> str:
+    return f"expected a time from {moment(earliest):%Y-%m-%d} to {moment(latest):%Y-%m-%d}"
 
 
-def _absurd(times: pa.Array, now: Instant, limits: Limits) -> Flags:
+def _outside_times(times: pa.Array, earliest: Instant, latest: Instant) -> Flags:
+    """Flag the times before the earliest and after the latest."""
     micros = times.cast(pa.int64())
-    outside = pc.or_(pc.less(micros, limits.earliest), pc.greater(micros, now + limits.ahead))
+    outside = pc.or_(pc.less(micros, earliest), pc.greater(micros, latest))
     flags: Flags = pc.fill_null(outside, False).to_numpy(zero_copy_only=False)
     return flags
 
