@@ -131,7 +131,7 @@ def test_it_is_not_before_a_tick_of_the_log() -> None:
 
 
 def test_a_log_of_before_has_no_stamps() -> None:
-    """The clock begins not before what was given to rows without a time, and to refused ones."""
+    """The clock begins not before the refusals and ticks, and not before former times up to the wall clock's."""
 
     def update(table: TableSchema, at: int) -> Updates:
         row = ("a", 1) if table is PLAIN else ("a", 1, Instant(at))
@@ -142,7 +142,9 @@ def test_a_log_of_before_has_no_stamps() -> None:
     refused = Quarantined("plain", pa.RecordBatch.from_arrays(arrays, schema=QUARANTINE))
     tables = [TableDefined(PLAIN), TableDefined(DATED)]
     for before, clock in (
-        (update(PLAIN, NOW + HOUR), NOW + HOUR + 1),
+        (update(PLAIN, NOW - HOUR), NOW),
+        (update(PLAIN, NOW), NOW + 1),
+        (update(PLAIN, NOW + 23 * HOUR), NOW + 1),
         (refused, NOW + 2 * HOUR + 1),
         (update(DATED, NOW + HOUR), NOW),
     ):
@@ -150,6 +152,22 @@ def test_a_log_of_before_has_no_stamps() -> None:
         log.append([*tables, before])
         opened(log, NOW).take([rows(2)])
         assert stamps(log) == [clock]
+
+
+def test_a_row_of_before_that_is_ahead_wins_until_its_time() -> None:
+    """Its sender may have dated it. It does not pull the log clock along, nor the limit of times ahead."""
+    store, clock = MemoryStore(), ManualClock(Instant(NOW))
+    with MemoryLog(store) as log:
+        former = Update("plain", ("a", 1), Instant(NOW + 23 * HOUR), Origin("s", -5))
+        log.append([TableDefined(PLAIN), Updates("plain", to_batch(PLAIN, [former]))])
+    with MemoryLog(store) as log:
+        intake = Intake(log, clock)
+        intake.take([rows(2)])
+        assert latest(log) == [("a", 1)]
+        assert intake.take([rows(3, at=NOW + 25 * HOUR)]).quarantined == 1
+        clock.sleep(23 * 3600 + 1)
+        intake.take([rows(4)])
+        assert latest(log) == [("a", 4)]
 
 
 def test_rows_within_an_arrival_are_ordered_as_they_stand() -> None:

@@ -175,13 +175,14 @@ class Intake:
         """The log clock once a record is in the log."""
         if record.admitted is not None:
             return clock.stamped(record.admitted)
-        # A former version wrote no stamp: not before the times that it gave to rows, where they brought none.
+        # A former version wrote no stamp: not before its refusals, nor before the times of rows that brought none.
         if isinstance(record, Quarantined):
             return clock.stamped(_latest(record.batch.column("at")))
         table = self.tables.find(record.table)
         if table is None or table.event_time is not None:
             return clock
-        return clock.stamped(_latest(record.batch.column(EVENT_TIME)))
+        # A sender may have given those times: of them nothing beyond the wall clock is a moment of admission.
+        return clock.stamped(min(_latest(record.batch.column(EVENT_TIME)), self._clock.now()))
 
     def _keys(self, named: Sequence[tuple[TableSchema, Arrival]]) -> RequestKeys:
         """The idempotency keys of the one table and source that a request is for."""
