@@ -6,11 +6,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from slackwater.core import Column, DataType, Instant, ManualClock, TableSchema
+from slackwater.core import Column, DataType, Instant, LogError, ManualClock, TableSchema
 from slackwater.core.arrival import Arrival, RequestKey
 from slackwater.core.types import Position
 from slackwater.intake import MEMORY_FILE, Intake, RequestKeyReused, TooManyRequestKeys
-from slackwater.log import LocalLog, Log, MemoryLog, MemoryStore, Quarantined, Record, TableDropped, Updates
+from slackwater.intake.memory import load
+from slackwater.log import Entry, LocalLog, Log, MemoryLog, MemoryStore, Quarantined, Record, TableDropped, Updates
 
 TABLE = TableSchema("t", (Column("k", DataType.TEXT, nullable=False), Column("v", DataType.BIGINT)), key=("k",))
 NOW = 1_700_000_000_000_000
@@ -160,6 +161,67 @@ def test_no_young_key_is_forgotten_for_another(monkeypatch: pytest.MonkeyPatch) 
     assert intake.take([rows(3)]).accepted == 1, "without a key"
     clock.sleep(12 * 3600 + 1)
     assert intake.take([rows(3)], key("c")).accepted == 1
+
+
+def remembered(intake: Intake) -> set[str]:
+    """Sources of which keys are remembered."""
+    return {source for _, source in intake._memory.requests}
+
+
+def test_keys_of_a_source_that_sends_no_more_are_forgotten(tmp_path: Path) -> None:
+    """In memory, in the file, and when they are read back from the log."""
+    memory, clock = tmp_path / MEMORY_FILE, ManualClock(Instant(NOW))
+    with LocalLog(tmp_path) as log:
+        intake = opened(log, clock, memory)
+        for nth in range(50):
+            intake.take([rows(nth, source=f"phone {nth}")], key("a"))
+            assert len(remembered(intake)) <= 26, "those of a day, and of the hour until they are looked at"
+            clock.sleep(3600)
+        intake.save()
+        assert remembered(intake) == {source for _, source in load(memory).requests}
+        assert len(remembered(intake)) == 24
+        clock.sleep(25 * 3600)
+        intake.save()
+        assert remembered(intake) == {source for _, source in load(memory).requests} == set()
+    memory.unlink()
+    with LocalLog(tmp_path) as log:
+        assert remembered(opened(log, clock, memory)) == set()
+
+
+def test_old_keys_take_no_memory_while_the_log_is_read() -> None:
+    store, clock = MemoryStore(), ManualClock(Instant(NOW))
+    with MemoryLog(store) as log:
+        intake = opened(log, clock)
+        for nth in range(60):
+            intake.take([rows(nth, source=f"phone {nth}")], key("a"))
+            clock.sleep(3600)
+    most = 0
+
+    class Watched(Intake):
+        def _recall(self, entry: Entry) -> None:
+            nonlocal most
+            super()._recall(entry)
+            most = max(most, len(remembered(self)))
+
+    with MemoryLog(store) as log:
+        Watched(log, clock)
+    assert 24 <= most <= 26
+
+
+def test_a_request_that_fails_leaves_no_source_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = MemoryLog()
+    intake = opened(log)
+
+    def full(records: Sequence[Record]) -> Position:
+        raise LogError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(log, "append", full)
+        for nth in range(9):
+            with pytest.raises(LogError):
+                intake.take([rows(nth, source=f"phone {nth}")], key("a"))
+    assert remembered(intake) == set()
+    assert intake.take([rows(1, source="phone 1")], key("a")).accepted == 1
 
 
 def test_a_table_made_anew_has_taken_nothing() -> None:

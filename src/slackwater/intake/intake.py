@@ -50,6 +50,8 @@ ASIDE = ".aside"
 """Ending of the name under which a memory of another history is kept."""
 SAVE_EVERY = 5_000_000
 """Rows between two savings of the memory: reading that many from the log takes a few seconds."""
+KEYS_EVERY = 3600 * 1_000_000
+"""Microseconds of the log clock between two purges of idempotency keys: sources that send no more leave none."""
 
 _report = logging.getLogger("slackwater.intake")
 
@@ -78,7 +80,9 @@ class Intake:
         self.blind_before = log.start if remembered < log.start else Position(0)
         # A former version's memory says nothing of the clock: what is left of the log does.
         self._remembered = log.start if self._memory.former else max(remembered, log.start)
+        self._purged = Instant(0)
         self._catch_up()
+        self._memory.forget_requests(self.now())
 
     @property
     def tables(self) -> Catalog:
@@ -133,6 +137,8 @@ class Intake:
         self._memory.log_clock = clock
         if keys is not None and request is not None and records:
             keys.add(request, clock.latest_stamp)
+            self._memory.requests[named[0][0].name, named[0][1].source] = keys
+        self._purge_keys()
         self._remembered = position
         if position - self._saved >= SAVE_EVERY:
             self.save()
@@ -142,6 +148,7 @@ class Intake:
         """Write the memory down, so that older parts of the log are not needed to know repeats."""
         # Not the end of the log: an interrupt may have come between an append and its being remembered.
         self._memory.place = self._log.lineage.place(self._remembered)
+        self._memory.forget_requests(self.now())
         self._saved = self._remembered
         self._write_memory(self._memory)
 
@@ -189,7 +196,16 @@ class Intake:
         origins = {(table.name, arrival.source) for table, arrival in named}
         if len(origins) > 1:
             raise ValueError("a request under an idempotency key has rows of one source for one table")
-        return self._memory.requests.setdefault(origins.pop(), RequestKeys())
+        # Remembered once the request is taken: one that fails leaves nothing.
+        return self._memory.requests.get(origins.pop()) or RequestKeys()
+
+    def _purge_keys(self) -> None:
+        """Forget old keys of all sources, each hour of the log's time."""
+        clock = self._memory.log_clock
+        now = clock.now(clock.latest_stamp)
+        if now - self._purged >= KEYS_EVERY:
+            self._memory.forget_requests(now)
+            self._purged = now
 
     def _receipt_of_repetition(self, named: Sequence[tuple[TableSchema, Arrival]]) -> IntakeReceipt:
         rows = sum(arrival.batch.num_rows + len(arrival.refused) for _, arrival in named)
@@ -254,6 +270,7 @@ class Intake:
                 if record.request is not None and record.admitted is not None:
                     keys = memory.requests.setdefault((table, sources[0].as_py()), RequestKeys())
                     keys.add(record.request, record.admitted)
+                    self._purge_keys()
             case TimePassed(time):
                 memory.log_clock = memory.log_clock.after(time)
             case TableDropped(table):

@@ -42,6 +42,12 @@ class IntakeMemory:
         self.seen = {origin: seen for origin, seen in self.seen.items() if origin[0] != table}
         self.requests = {origin: keys for origin, keys in self.requests.items() if origin[0] != table}
 
+    def forget_requests(self, now: Instant) -> None:
+        """Forget the idempotency keys out of their window, and the sources that are left without any."""
+        for keys in self.requests.values():
+            keys.forget(now)
+        self.requests = {origin: keys for origin, keys in self.requests.items() if len(keys)}
+
 
 class _PlainSource(msgspec.Struct):
     table: str

@@ -35,6 +35,9 @@ class RequestKeys:
     def __init__(self, plain: list[PlainKey] | None = None) -> None:
         self._taken = {key: (content, Instant(at)) for key, content, at in plain or []}
 
+    def __len__(self) -> int:
+        return len(self._taken)
+
     def is_taken(self, request: RequestKey) -> bool:
         """True if the request was taken; a key that stands for another content is `RequestKeyReused`."""
         known = self._taken.get(_digest(request.key))
