@@ -1,16 +1,18 @@
 """History of a log as an intake's senders may rely on it, and the invariants of intake.
 
 1.  *Once.* An acknowledged row with a number, an idempotency key or a time of its own is in the history exactly once,
-    or it was refused, and then by name.
+    or it was refused, and then by name. Under a key that is: once within the window of the key.
 2.  *At least once.* An acknowledged row without identity is in the history.
 3.  *No repeat of nothing.* What a receipt counts as repeats was taken before, in this history.
 4.  *Every row accounted for.* Accepted, quarantined and repeats are all rows; the promises add up to the accepted.
 5.  *The last arrival wins*, in a table whose rows bring no event time.
-6.  *Log clock.* It never goes back, and is never ahead of the wall clock's latest reading: no event time moves it.
+6.  *A key is of no other request after its window.* Only within it another request under it is refused.
+7.  *Log clock.* It never goes back, and is never ahead of the wall clock's latest reading: no event time moves it.
 """
 
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -18,10 +20,12 @@ import pyarrow as pa
 
 from simulation.invariants import Violation
 from slackwater.admission import Limits, Reason
+from slackwater.core.arrival import RequestKey
 from slackwater.core.arrow import EVENT_TIME, SEQUENCE, SOURCE
 from slackwater.core.schema import Column, TableSchema
 from slackwater.core.types import DataType, Instant, Position
 from slackwater.intake import IntakeReceipt
+from slackwater.intake.request_keys import KEPT_FOR
 from slackwater.log import Log, Quarantined, Updates
 from slackwater.processing.latest import LatestTable
 
@@ -58,6 +62,11 @@ class SentRequest:
     """True if it was acknowledged by a history that was given up, and its sender does not send it again."""
 
     @property
+    def request_key(self) -> RequestKey | None:
+        """The idempotency key with a digest of the content."""
+        return None if self.key is None else RequestKey(self.key, b"%d" % self.rows[0].mark)
+
+    @property
     def exact(self) -> bool:
         """True if its rows have an identity."""
         return self.key is not None or any(row.number is not None or row.time is not None for row in self.rows)
@@ -69,11 +78,14 @@ class History:
 
     position: Position = Position(0)  # noqa: RUF009  an immutable int
     taken: Counter[int] = field(default_factory=Counter)
+    keys: dict[tuple[str, str], tuple[RequestKey, Instant]] = field(default_factory=dict)
+    """Of each source and key the request that was taken last, and when."""
     refused: dict[int, set[str]] = field(default_factory=dict)
     clock: Instant = Instant(0)  # noqa: RUF009
     rows: int = 0
     _ranks: dict[str, tuple[int, str, int]] = field(default_factory=dict)
     _last: dict[str, int] = field(default_factory=dict)
+    _stamps: dict[int, list[Instant]] = field(default_factory=dict)
     _batches: list[pa.RecordBatch] = field(default_factory=list)
 
     def read(self, log: Log, wall: Instant) -> None:
@@ -88,6 +100,8 @@ class History:
                         raise Violation(f"the log clock is at {admitted}, the wall clock was never beyond {wall}")
                     self.clock = admitted
                     self.rows += batch.num_rows
+                    if record.request is not None:
+                        self.keys[batch.column(SOURCE)[0].as_py(), record.request.key] = record.request, admitted
                     if isinstance(record, Quarantined):
                         self._refuse(batch)
                     else:
@@ -102,6 +116,8 @@ class History:
         times = batch.column(EVENT_TIME).cast(pa.int64()).to_pylist()
         marks: list[int] = batch.column("mark").to_pylist()
         self.taken.update(marks)
+        for mark in marks:
+            self._stamps.setdefault(mark, []).append(admitted)
         if table != UNDATED.name:
             if max(times) > admitted + Limits().ahead:
                 raise Violation(f"a row at {max(times)} was accepted when the log clock was at {admitted}")
@@ -125,8 +141,19 @@ class History:
             times = self.taken[row.mark]
             if times == 0 and row.mark not in self.refused:
                 raise Violation(f"row {row} of {request.source} was acknowledged, and is neither taken nor refused")
-            if times > 1 and request.exact:
+            if times > 1 and request.exact and not (request.key and self._is_apart(row)):
                 raise Violation(f"row {row} of {request.source} is in the history {times} times")
+
+    def _is_apart(self, row: SentRow) -> bool:
+        """True if a row was taken again only after the window of its request's key."""
+        return all(later - earlier > KEPT_FOR for earlier, later in pairwise(self._stamps[row.mark]))
+
+    def check_refusal(self, request: SentRequest, now: Instant) -> None:
+        """Check that a request was rightly refused, as its key is of another one, with the log clock at `now`."""
+        assert request.key is not None
+        known = self.keys.get((request.source, request.key))
+        if known is None or known[0] == request.request_key or known[1] < now - KEPT_FOR:
+            raise Violation(f"key {request.key!r} of {request.source} was refused as used at {now}; known is {known}")
 
     def check_receipt(self, request: SentRequest, receipt: IntakeReceipt, known: int) -> None:
         """Check a receipt; of the rows of the request so many were `known` before."""

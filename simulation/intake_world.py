@@ -2,7 +2,8 @@
 
 The intake is the real one over the in-memory log. Its server dies before an append, after it, and with a part of it
 kept; what it remembers was saved then, or is lost. The log is put back from an older copy, with the memory of that
-copy, with the present one, or without. The windows are narrow, so that rows fall out of them.
+copy, with the present one, or without. The windows are narrow, so that rows fall out of them, and days pass, so that
+keys do.
 
 >>> report = run(1)
 >>> report.violation is None, report.changes > 50
@@ -23,10 +24,10 @@ from simulation.intake_history import DATED, GIVEN, UNDATED, History, SentReques
 from simulation.invariants import Violation
 from simulation.run import Note, Report, play
 from slackwater.admission import deduplication
-from slackwater.core.arrival import Arrival, RequestKey
+from slackwater.core.arrival import Arrival
 from slackwater.core.arrow import EVENT_TIME, INSTANT, SEQUENCE
 from slackwater.core.types import Instant, Position
-from slackwater.intake import Intake, IntakeReceipt
+from slackwater.intake import Intake, IntakeReceipt, RequestKeyReused
 from slackwater.intake.memory import IntakeMemory, decode, encode
 from slackwater.log import MemoryLog, MemoryStore, Record
 
@@ -112,17 +113,24 @@ class IntakeSetting:
 
 
 class Sender:
-    """A source of requests: numbered, under keys, with times of their own, or plain."""
+    """A source of requests: numbered, under keys, daily under one key, with times of their own, or plain."""
 
     def __init__(self, kind: str, source: str, random: Random, marks: Iterator[int]) -> None:
         self.kind, self.source = kind, source
         self._random, self._marks = random, marks
         self._numbers = _numbers(random)
         self._requests = 0
+        self._daily: tuple[SentRequest, Instant] | None = None
 
-    def request(self, wall: Instant) -> SentRequest:
-        """The next request."""
+    def request(self, wall: Instant) -> SentRequest | None:
+        """The next request, if it is time for one."""
         random, many = self._random, self._random.randint(1, 4)
+        if self.kind == "daily":
+            if self._daily is not None and (not self._daily[0].acknowledged or wall < self._daily[1] + 20 * HOUR):
+                return None
+            request = SentRequest(UNDATED, self.source, tuple(self._row() for _ in range(many)), "daily")
+            self._daily = request, wall
+            return request
         self._requests += 1
         if self.kind == "numbered":
             numbers = sorted(next(self._numbers) for _ in range(many))
@@ -165,6 +173,7 @@ class IntakeWorld:
         self._setting = setting
         self._noted = note
         self._wall = WanderingClock(self.schedule)
+        self._days = 0
         self._store = MemoryStore()
         self._saved = Saved()
         self._copies: list[tuple[MemoryStore, bytes | None]] = []
@@ -172,7 +181,7 @@ class IntakeWorld:
         self._history = History()
         self._histories = 0
         marks = iter(range(10**9))
-        kinds = ("numbered", "numbered", "keyed", "timed", "plain")
+        kinds = ("numbered", "numbered", "keyed", "daily", "timed", "plain")
         self._senders = [Sender(kind, f"{kind} {nth}", self.random, marks) for nth, kind in enumerate(kinds)]
         self._log: MortalLog
         self._intake: SimulatedIntake | None = None
@@ -188,7 +197,7 @@ class IntakeWorld:
             self._open()
             for sender in self._senders:
                 self.schedule.after(self.random.randrange(SECOND), partial(self._send_next, sender))
-            for event in (self._set_clock, self._save, self._copy, self._crash, self._restore):
+            for event in (self._set_clock, self._pass_a_day, self._save, self._copy, self._crash, self._restore):
                 self.schedule.after(self.random.randrange(1, 8 * SECOND), partial(self._again, event))
             self.schedule.run(LASTS)
             for request in self._requests:
@@ -214,8 +223,9 @@ class IntakeWorld:
         if self._healed:
             return
         request = sender.request(self._wall.now())
-        self._requests.append(request)
-        self._send(request)
+        if request is not None:
+            self._requests.append(request)
+            self._send(request)
         self.schedule.after(self.random.randrange(SECOND // 2, 2 * SECOND), partial(self._send_next, sender))
 
     def _send(self, request: SentRequest) -> None:
@@ -247,6 +257,7 @@ class IntakeWorld:
         if self._intake is None:
             return
         known = sum(self._history.has(row) for row in request.rows)
+        again = (request.source, request.key) in self._history.keys
         if not self._healed and self.random.random() < 0.06:
             self._log.keeps = self.random.choice((0, 1, 1, 99))
         try:
@@ -255,10 +266,16 @@ class IntakeWorld:
             self.happened["died in an append"] += 1
             self._down()
             return
+        except RequestKeyReused:
+            self._log.keeps = None
+            self._history.check_refusal(request, self._intake.now())
+            self.happened["key of another request"] += 1
+            request.acknowledged = request.void = True
+            return
         self._log.keeps = None
         self._history.read(self._log, self._wall.latest)
         self._history.check_receipt(request, receipt, known)
-        self._count(receipt)
+        self._count(receipt, again)
         self._note("server", receipt)
         for _ in range(self._copies_of_message()):
             self.schedule.after(self._delay(), partial(self._acknowledge, request, self._histories))
@@ -275,11 +292,11 @@ class IntakeWorld:
         if rows[0].time is not None:
             name = EVENT_TIME if request.table is GIVEN else "at"
             columns[name] = pa.array([row.time for row in rows], pa.int64()).cast(INSTANT)
-        key = None if request.key is None else RequestKey(request.key, b"content")
         arrival = Arrival(request.table.name, request.source, pa.RecordBatch.from_pydict(columns), "a sender")
-        return self._intake.take([arrival], key)
+        return self._intake.take([arrival], request.request_key)
 
-    def _count(self, receipt: IntakeReceipt) -> None:
+    def _count(self, receipt: IntakeReceipt, again: bool) -> None:
+        self.happened["key used again"] += again and receipt.accepted > 0
         promised = receipt.promised
         self.checks += 1
         self.happened["repeat"] += receipt.repeats
@@ -309,8 +326,14 @@ class IntakeWorld:
     # ---- what befalls it
 
     def _set_clock(self) -> None:
-        self._wall.offset = BEGIN + self.random.randrange(-5 * HOUR, 5 * HOUR)
+        self._wall.offset = BEGIN + self._days + self.random.randrange(-5 * HOUR, 5 * HOUR)
         self.happened["wall clock set"] += 1
+
+    def _pass_a_day(self) -> None:
+        passed = self.random.randrange(20 * HOUR, 40 * HOUR)
+        self._days += passed
+        self._wall.offset += passed
+        self.happened["day passed"] += 1
 
     def _save(self) -> None:
         if self._intake is not None:

@@ -12,6 +12,7 @@ SLOW_SEEDS = range(1000)
 PLANTED_SEEDS = range(300)
 
 IN_MOST_WORLDS = {
+    "day passed",
     "died",
     "died in an append",
     "memory lost",
@@ -22,7 +23,13 @@ IN_MOST_WORLDS = {
     "request repeated",
     "wall clock set",
 }
-IN_SOME_WORLDS = {"restored with the copy's memory", "restored with the present memory", "restored with no memory"}
+IN_SOME_WORLDS = {
+    "key used again",
+    "key of another request",
+    "restored with the copy's memory",
+    "restored with the present memory",
+    "restored with no memory",
+}
 
 
 def check(seeds: range) -> None:

@@ -17,6 +17,7 @@ from slackwater.core.types import Instant
 from slackwater.hosting.log_clock import LogClock
 from slackwater.intake import IntakeReceipt
 from slackwater.intake.memory import IntakeMemory
+from slackwater.intake.request_keys import RequestKeys
 from slackwater.log import Entry, Quarantined, Updates
 
 
@@ -110,13 +111,35 @@ class KeysIgnored(SimulatedIntake):
         return super().take(arrivals)
 
 
+class _AskedFirst(RequestKeys):
+    """Keys of which old ones are forgotten only when there is to be room for a further one."""
+
+    def forget(self, now: Instant) -> None:
+        self._now = now
+
+    def check_room(self) -> None:
+        super().forget(self._now)
+        super().check_room()
+
+
+class OldKeyAsked(SimulatedIntake):
+    """A key counts as used although it is out of its window."""
+
+    def _keys(self, named: Sequence[tuple[TableSchema, Arrival]]) -> RequestKeys:
+        return _AskedFirst(super()._keys(named).plain())
+
+    def _purge_keys(self) -> None:
+        pass
+
+
 PLANTED = (
     Planted("the log clock follows event times", ClockFromEventTime),
     Planted("the log clock follows the wall clock back", ClockFromTheWall),
     Planted("the log clock is forgotten by a restart", ClockForgotten),
     Planted("a number outside the window is dropped without a word", RepeatDroppedWithoutAWord),
     Planted("a memory of another history is accepted", AnyMemoryAccepted),
-    Planted("the end of a memory's incarnation is not checked", OldIncarnationAccepted, 20),
+    Planted("the end of a memory's incarnation is not checked", OldIncarnationAccepted, 121),
     Planted("idempotency keys are forgotten by a restart", KeysForgotten),
     Planted("idempotency keys are ignored", KeysIgnored),
+    Planted("an old key is asked before it expires", OldKeyAsked),
 )
