@@ -13,7 +13,7 @@ from slackwater.client.address import address
 from slackwater.client.failures import Refused
 from slackwater.client.rest import Rest
 from slackwater.core import Column, DataType, TableSchema
-from slackwater.core.arrival import Arrival
+from slackwater.core.arrival import Arrival, RequestKey
 from slackwater.core.clock import ManualClock
 from slackwater.core.errors import LogAway, LogError, LogFull, LogLocked, OutcomeUnknown, WriterBroken
 from slackwater.core.types import Position
@@ -49,6 +49,13 @@ class FailingLog(MemoryLog):
 def rows(*numbers: int) -> Change[IntakeReceipt]:
     batch = pa.RecordBatch.from_pydict({"item": pa.array(numbers, pa.int64()), "$seq": pa.array(numbers, pa.int64())})
     return lambda target: target.intake.take([Arrival("items", "sender", batch, "test")])
+
+
+def under_key(key: str, number: int) -> Change[IntakeReceipt]:
+    """A request with one row and an idempotency key."""
+    batch = pa.RecordBatch.from_pydict({"item": pa.array([number], pa.int64())})
+    request = RequestKey(key, str(number).encode())
+    return lambda target: target.intake.take([Arrival("items", "sender", batch, "test")], request)
 
 
 def opened(log: Log, memory: Path | None = None) -> tuple[WriteQueue, "asyncio.Task[None]"]:
@@ -93,6 +100,24 @@ async def test_rows_that_were_not_kept_are_no_repeats_although_the_log_could_not
             await queue.submit(rows(2, 3))
         log.unreadable = None
         assert (await queue.submit(rows(2, 3))).accepted == 2
+        await ended(queue, writing)
+
+
+@pytest.mark.parametrize("fatal", [False, True])
+async def test_a_refusal_for_the_sake_of_what_was_not_kept_is_not_told(fatal: bool) -> None:
+    """A group where the key of the first request refuses the second one: neither was kept, and both may come again."""
+    with FailingLog() as log:
+        queue, writing = opened(log)
+        log.before = WriterBroken("flushing failed") if fatal else LogFull("no space; nothing of it was kept")
+        sent = [asyncio.create_task(queue.submit(under_key("a", number))) for number in (1, 2)]
+        outcomes = await asyncio.gather(*sent, return_exceptions=True)
+        assert [type(one) for one in outcomes] == [OutcomeUnknown if fatal else LogFull] * 2
+        if fatal:
+            with pytest.raises(WriterBroken):
+                await writing
+            return
+        log.before = None
+        assert (await queue.submit(under_key("a", 2))).accepted == 1
         await ended(queue, writing)
 
 

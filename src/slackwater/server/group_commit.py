@@ -266,7 +266,8 @@ class WriteQueue:
         self._note(f"the log could not be written: {error}")
         self._tick_failed = True
         for waiting in group:
-            waiting.error = waiting.error or _told(error)
+            # Also a change that was refused: what refused it, such as a key taken by the one before, was not kept.
+            waiting.error = _told(error)
         if isinstance(error, _FATAL):
             self.failure = error
             return
