@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from slackwater.core import disk
+from slackwater.core.errors import LogError
 from slackwater.core.types import Position
 from slackwater.server import readiness
 from slackwater.server.readiness import Readiness
@@ -33,6 +34,7 @@ def node(folder: Path, **parts: object) -> Any:
         "failure": None,
         "engine": SimpleNamespace(position=Position(5)),
         "log": None,
+        "follower": SimpleNamespace(away_since=None),
         "log_end": lambda: Position(5),
         "write_trouble": lambda seconds: None,
     }
@@ -77,3 +79,35 @@ def test_a_writer_that_fails_a_node_that_ended_and_one_that_is_stuck_are_named(
     assert stuck.reason() is None
     time.now += 60
     assert "at position 5 for 60 s, while its log ends at 9" in str(stuck.reason())
+
+
+def test_a_log_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the follower noticed it, or it has nothing to read and only the end of the log is unknown."""
+    time = Time()
+    monkeypatch.setattr(readiness, "time", time)
+
+    def unreadable() -> Position:
+        raise LogError("a segment is damaged")
+
+    follower = SimpleNamespace(away_since=None)
+    found = Readiness(node(tmp_path, log_end=unreadable, follower=follower))
+    follower.away_since = time.now
+    assert found.reason() is None
+    time.now += 60
+    assert "the log could not be read for 60 s" in str(found.reason())
+    follower.away_since = None
+    found.look_at_progress()
+    assert "at position 5 for 60 s, and where its log ends is unknown" in str(found.reason())
+
+
+def test_progress_is_a_step_or_the_end_of_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    time = Time()
+    monkeypatch.setattr(readiness, "time", time)
+    ends = [Position(9)]
+    engine = SimpleNamespace(position=Position(5))
+    found = Readiness(node(tmp_path, engine=engine, log_end=lambda: ends[0]))
+    for position, end, stuck in ((5, 9, True), (6, 9, False), (6, 9, True), (6, 6, False)):
+        time.now += 60
+        engine.position, ends[0] = Position(position), Position(end)
+        found.look_at_progress()
+        assert (found.reason() is not None) == stuck

@@ -54,7 +54,6 @@ class Readiness:
         own = isinstance(log, Path) and node.writable
         self._folders = [node.settings.folder, *([log] if own and isinstance(log, Path) else [])]
         self._progress = _Progress(node.engine.position, time.monotonic())
-        self._seen = node.engine.position
         self._looking_since: float | None = None
         self._disk: str | None = None
         self._log: str | None = None
@@ -69,11 +68,21 @@ class Readiness:
         now = time.monotonic()
         if self._looking_since is not None and now - self._looking_since > STUCK_SECONDS:
             return f"the disk has not answered for {now - self._looking_since:.0f} s"
-        return self._disk or node.write_trouble(FAILED_SECONDS) or self._log or self._stuck(now)
+        return self._disk or node.write_trouble(FAILED_SECONDS) or self._log or self._unread(now) or self._stuck(now)
 
     def look_at_disk(self) -> None:
         """Look for room where the node writes; for any thread."""
         self._disk = next((why for folder in self._folders if (why := _no_room(folder)) is not None), None)
+
+    def look_at_progress(self) -> None:
+        """Look whether the node came on since the last look, or is at the end of its log."""
+        position = self._node.engine.position
+        if position == self._progress.position:
+            end = self._end()
+            # An end that is not known is no sign that there is nothing to do.
+            if end is None or end > position:
+                return
+        self._progress = _Progress(position, time.monotonic())
 
     def work(self) -> list[Coroutine[None, None, None]]:
         """Coroutines that look, until cancelled."""
@@ -84,9 +93,7 @@ class Readiness:
     async def _watch_progress(self) -> None:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            position = self._node.engine.position
-            if position != self._progress.position or self._end() <= position:
-                self._progress = _Progress(position, time.monotonic())
+            self.look_at_progress()
 
     async def _watch_disk(self) -> None:
         while True:
@@ -104,20 +111,25 @@ class Readiness:
             except SlackwaterError as error:
                 self._log = str(error)
 
+    def _unread(self, now: float) -> str | None:
+        away = self._node.follower.away_since
+        if away is None or now - away <= STUCK_SECONDS:
+            return None
+        return f"the log could not be read for {now - away:.0f} s; the server's reports say why"
+
     def _stuck(self, now: float) -> str | None:
         late = now - self._progress.since
         if late <= STUCK_SECONDS:
             return None
-        return (
-            f"the node has been at position {self._progress.position} for {late:.0f} s, while its log ends at "
-            f"{self._end()}"
-        )
+        end = self._end()
+        ends = "and where its log ends is unknown" if end is None else f"while its log ends at {end}"
+        return f"the node has been at position {self._progress.position} for {late:.0f} s, {ends}"
 
-    def _end(self) -> Position:
+    def _end(self) -> Position | None:
         # What follows the log meets the same error, and decides what becomes of the node.
-        with suppress(SlackwaterError):
-            self._seen = self._node.log_end()
-        return self._seen
+        with suppress(SlackwaterError, OSError):
+            return self._node.log_end()
+        return None
 
 
 def _no_room(folder: Path) -> str | None:
