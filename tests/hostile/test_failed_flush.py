@@ -99,10 +99,14 @@ async def test_a_write_that_is_taken_back_is_refused_and_the_server_goes_on(tmp_
         async with httpx.AsyncClient(base_url=server.url, timeout=30) as web:
             assert (await web.post("/v1/tables", json=TABLE)).is_success
             server.fail("write", errno.ENOSPC, always=True)
-            refused = await send(web, 0)
-            assert (refused.status_code, refused.json()["error"]) == (503, "full")
-            assert "nothing of it was kept" in refused.json()["message"]
-            unready = await web.get("/v1/ready")
+            # The failure counts for a few seconds, as there is room; a machine that is busy may take longer to ask.
+            for _ in range(10):
+                refused = await send(web, 0)
+                assert (refused.status_code, refused.json()["error"]) == (503, "full")
+                assert "nothing of it was kept" in refused.json()["message"]
+                unready = await web.get("/v1/ready")
+                if unready.status_code != 200:
+                    break
             assert unready.status_code == 503
             assert "No space left" in unready.json()["message"] or "injected" in unready.json()["message"]
             assert (await web.get("/v1/health")).status_code == 200

@@ -1,11 +1,15 @@
 """Strangers: plain TCP connections to a server that say nothing, half of something, or too much."""
 
 import socket
+import struct
 import time
 from types import TracebackType
 from typing import Self
 
 PATIENCE = 60.0
+_FROM_ANY_PORT: int | None = getattr(socket, "IP_BIND_ADDRESS_NO_PORT", None)
+_AT_ONCE = struct.pack("ii", 1, 0)
+"""Of `SO_LINGER`: a socket that is closed leaves no port behind that waits for a minute."""
 HALF_HEAD = b"GET /v1/health HTTP/1.1\r\nhost: 127.0.0.1"
 
 
@@ -22,6 +26,10 @@ class Strangers:
         self.sockets.append(made)
         if buffer is not None:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+        if _FROM_ANY_PORT is not None:
+            # The port is chosen with the address of the peer in view: there are as many for each listener.
+            made.setsockopt(socket.IPPROTO_IP, _FROM_ANY_PORT, 1)
         made.bind((origin, 0))
         made.settimeout(PATIENCE)
         made.connect(self._address)
