@@ -11,7 +11,7 @@ import pytest
 
 from slackwater.server import acceptor as accepting
 from slackwater.server.acceptor import Acceptor, Slot
-from slackwater.server.connections import ConnectionSlots, SlotLimits
+from slackwater.server.connections import ConnectionPhase, ConnectionSlots, SlotLimits
 
 LIMITS = SlotLimits(8, 8, head_seconds=30.0, body_seconds=30.0, idle_seconds=30.0, turns=0)
 
@@ -167,3 +167,27 @@ async def test_a_flood_does_not_replace_what_was_not_read_yet(listener: Short) -
             writer.close()
     finally:
         server.close()
+
+
+class Unsent(asyncio.Transport):
+    """A transport of which only the bytes that wait to be sent are known."""
+
+    max_size = 0
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    def get_write_buffer_size(self) -> int:
+        return 30_000
+
+
+async def test_a_peer_that_takes_an_answer_slowly_is_not_stuck(listener: Short) -> None:
+    """As much waits at each look, but in between more of the answer could be written."""
+    slot = Slot(Acceptor(listener, ConnectionSlots(LIMITS), Echo), 1)
+    slot.begin(Unsent())
+    looks = []
+    for progress in (False, True, True, False):
+        if progress:
+            slot.note_progress()
+        looks.append(slot.is_stuck(ConnectionPhase.ANSWER))
+    assert looks == [False, False, False, True]

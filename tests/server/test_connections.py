@@ -2,13 +2,14 @@
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
 from slackwater.server.connections import ConnectionPhase, ConnectionSlots, SlotLimits
 
 LIMITS = SlotLimits(6, 4, head_seconds=1.0, body_seconds=3.0, idle_seconds=2.0, turns=0)
+CROWDED = replace(LIMITS, most_strangers=3)
 HERE, THERE = "192.0.2.1", "192.0.2.2"
 
 
@@ -36,8 +37,17 @@ class Plain:
 class Oracle:
     """The slow version: a list."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: SlotLimits) -> None:
+        self.limits = limits
         self.list: list[Plain] = []
+
+    @property
+    def crowd(self) -> list[Plain] | None:
+        """The connections one of which has to go for a new one; None if there is room for it."""
+        strangers = [one for one in self.list if one.rank in (0, 1)]
+        if len(strangers) >= self.limits.most_strangers:
+            return strangers
+        return self.list if len(self.list) >= self.limits.most else None
 
     def evicted(self, some: list[Plain]) -> Plain | None:
         ranked = [(one.rank, one.order, one) for one in some if one.rank is not None]
@@ -45,7 +55,9 @@ class Oracle:
 
     def admit(self, address: str) -> tuple[bool, int | None]:
         own = [one for one in self.list if one.address == address]
-        full = own if len(own) >= LIMITS.most_an_address else self.list if len(self.list) >= LIMITS.most else None
+        full = self.crowd
+        if len(own) >= self.limits.most_an_address:
+            full = [one for one in own if full in (None, self.list) or one.rank in (0, 1)]
         if full is None:
             return True, None
         victim = self.evicted(full)
@@ -55,13 +67,14 @@ class Oracle:
         return True, victim.number
 
     def overdue(self, now: float) -> set[int]:
-        return {one.number for one in self.list if one.since + LIMITS.seconds(one.phase) <= now}
+        return {one.number for one in self.list if one.since + self.limits.seconds(one.phase) <= now}
 
 
+@pytest.mark.parametrize("limits", [LIMITS, CROWDED], ids=["few", "few strangers"])
 @pytest.mark.parametrize("seed", range(20))
-def test_like_a_list(seed: int) -> None:
+def test_like_a_list(seed: int, limits: SlotLimits) -> None:
     rng = random.Random(seed)
-    slots, oracle = ConnectionSlots(LIMITS), Oracle()
+    slots, oracle = ConnectionSlots(limits), Oracle(limits)
     now = 0.0
     for order in range(400):
         now += rng.choice((0.0, 0.1, 0.7))
@@ -75,7 +88,8 @@ def test_like_a_list(seed: int) -> None:
                 if grant.number is not None:
                     oracle.list.append(Plain(grant.number, address, ConnectionPhase.HEAD, now, order))
             case 2 | 3 if one is not None:
-                phase = rng.choice(list(ConnectionPhase))
+                # A stranger's WebSocket is not accepted.
+                phase = rng.choice([some for some in ConnectionPhase if not (one.stranger and some.value == "live")])
                 slots.enter(one.number, phase, now)
                 if phase is not one.phase:
                     one.phase, one.since, one.order = phase, now, order
@@ -88,7 +102,7 @@ def test_like_a_list(seed: int) -> None:
                 oracle.list.remove(one)
         assert {number for number, _ in slots.overdue(now)} == oracle.overdue(now)
         assert len(slots) == len(oracle.list)
-        assert slots.has_room == (len(oracle.list) < LIMITS.most or oracle.evicted(oracle.list) is not None)
+        assert slots.has_room == (oracle.crowd is None or oracle.evicted(oracle.crowd) is not None)
         slots._check()
 
 
@@ -152,3 +166,16 @@ def test_a_byte_now_and_then_does_not_prolong_a_head() -> None:
         slots.enter(slow, ConnectionPhase.HEAD, tenth / 10)
         assert list(slots.overdue(tenth / 10)) == []
     assert list(slots.overdue(1.0)) == [(slow, ConnectionPhase.HEAD)]
+
+
+def test_strangers_have_a_limit_of_their_own_and_replace_each_other() -> None:
+    """However much room there is; what is recognised does not count, and an idle one is not closed for strangers."""
+    slots = ConnectionSlots(CROWDED)
+    (idle,) = numbers(slots, HERE, 1)
+    slots.recognise(idle)
+    slots.enter(idle, ConnectionPhase.IDLE, 0.0)
+    first, second, third = [*numbers(slots, THERE, 2), *numbers(slots, HERE, 1)]
+    assert [slots.admit(HERE, 0.0).evicted, slots.admit(HERE, 0.0).evicted] == [first, second]
+    slots.recognise(third)
+    assert slots.admit(THERE, 0.0).evicted is None
+    assert len(slots) == CROWDED.most_strangers + 2

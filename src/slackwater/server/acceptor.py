@@ -32,6 +32,8 @@ _TURN_SECONDS = 0.005
 """Pause where room is to be had in a few turns."""
 _LEAST_TAKEN = 16 * 1024
 """Bytes of an answer that a peer has to take between two looks, or all that is left."""
+STRANGER_BYTES = 16 * 1024
+"""Bytes that are read at a time from a stranger, and bytes that wait for it before its answer does."""
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _REFUSAL = (
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nconnection: close\r\nretry-after: 1\r\n\r\n"
@@ -47,11 +49,15 @@ class Slot:
         self._transport: asyncio.Transport | None = None
         self._unsent = 0
         self._dropped = False
+        self._recognised = False
         self.number = number
 
     def begin(self, transport: asyncio.Transport) -> None:
-        """The connection is made."""
+        """The connection is made, by a stranger: little is read ahead of it and little is kept for it."""
         self._transport = transport
+        self._read_size: int = transport.max_size  # type: ignore[attr-defined]
+        transport.max_size = STRANGER_BYTES  # type: ignore[attr-defined]
+        transport.set_write_buffer_limits(high=STRANGER_BYTES)
         if self._dropped:
             transport.abort()
 
@@ -63,6 +69,14 @@ class Slot:
     def recognise(self) -> None:
         """A request over it was admitted."""
         self._acceptor.slots.recognise(self.number)
+        if not self._recognised and self._transport is not None:
+            self._recognised = True
+            self._transport.max_size = self._read_size  # type: ignore[attr-defined]
+            self._transport.set_write_buffer_limits()
+
+    def note_progress(self) -> None:
+        """The peer has taken so much of its answer that more of it could be written."""
+        self._unsent = 0
 
     def live(self) -> None:
         """It is an accepted WebSocket from now on."""
@@ -115,7 +129,7 @@ class Acceptor:
         self._closed = False
         limits = slots.limits
         self._period = min(1.0, max(0.02, min(limits.head_seconds, limits.body_seconds, limits.idle_seconds) / 8))
-        self._burst = max(1, min(_BURST, limits.most // _SHARE))
+        self._burst = max(1, min(_BURST, min(limits.most, limits.most_strangers) // _SHARE))
 
     def start(self) -> None:
         """Begin to accept, on the running event loop."""

@@ -1,10 +1,12 @@
 """Connection slots: which TCP connections a server has room for, how long each phase may last, which one makes room.
 
 A stranger is a connection over which no request was admitted yet: with tokens, one that has shown none. Strangers are
-bounded in two ways. Each phase in which the server waits for the peer has a time-out. And where there is no room left,
-a new connection takes the place of another one: first of a stranger whose request head is not complete, the oldest
-first; then of any stranger; then of an idle connection. What is admitted and at work is never closed for a new one.
-Nor is a connection that was taken a few turns ago: the request that came with it has not been read yet.
+bounded in three ways. Each phase in which the server waits for the peer has a time-out. There are so many of them at
+most: every connection begins as a stranger, and one more takes the place of another stranger. And where there is no
+room left at all, a new connection takes the place of another one: first of a stranger whose request head is not
+complete, the oldest first; then of any stranger; then of an idle connection. What is admitted and at work is never
+closed for a new one. Nor is a connection that was taken a few turns ago: the request that came with it has not been
+read yet.
 
 Everything here is a function of its arguments: the time is one of them.
 """
@@ -16,6 +18,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
+_STRANGERS = 2
+"""Ranks of strangers, the first ones."""
 _PREFIX = 64
 """Bits of an IPv6 address that count: one peer has all addresses below them."""
 
@@ -48,6 +52,8 @@ class SlotLimits:
     idle_seconds: float
     turns: int = 8
     """Turns of accepting for which a connection does not have to make room, from when it came or changed its phase."""
+    most_strangers: int = 4_000
+    """Connections over which no request was admitted: each takes memory without having shown a right to it."""
 
     def seconds(self, phase: ConnectionPhase) -> float:
         """Time-out of a phase. An answer and an idle connection are looked at then, others are closed."""
@@ -139,6 +145,8 @@ class ConnectionSlots:
     @property
     def has_room(self) -> bool:
         """True if a new connection can be taken, maybe in place of another."""
+        if self._strangers >= self.limits.most_strangers:
+            return self._next_evicted(None, _STRANGERS) is not None
         return len(self._connections) < self.limits.most or self._next_evicted(None) is not None
 
     @property
@@ -153,13 +161,10 @@ class ConnectionSlots:
     def admit(self, address: str, now: float) -> SlotGrant:
         """A new connection: it takes a slot, or the slot of another one, or is refused."""
         evicted = None
-        if self._addresses[address] >= self.limits.most_an_address:
-            evicted = self.evict(address)
-            if evicted is None:
-                self.counts["refused"] += 1
-                return SlotGrant(None)
-        elif len(self._connections) >= self.limits.most:
-            evicted = self.evict()
+        own = self._addresses[address] >= self.limits.most_an_address
+        crowded = self._strangers >= self.limits.most_strangers
+        if own or crowded or len(self._connections) >= self.limits.most:
+            evicted = self._evict(address if own else None, _STRANGERS if crowded else len(self._replaceable))
             if evicted is None:
                 self.counts["refused"] += 1
                 return SlotGrant(None)
@@ -170,9 +175,12 @@ class ConnectionSlots:
         self._place(number, now)
         return SlotGrant(number, evicted)
 
-    def evict(self, address: str | None = None) -> int | None:
-        """Give up the connection that has to make room, of one address or of all; None if none has to."""
-        number = self._next_evicted(address)
+    def evict(self) -> int | None:
+        """Give up the connection that has to make room; None if none has to."""
+        return self._evict(None, len(self._replaceable))
+
+    def _evict(self, address: str | None, ranks: int) -> int | None:
+        number = self._next_evicted(address, ranks)
         if number is not None:
             self.counts["evicted"] += 1
             self.leave(number)
@@ -222,9 +230,14 @@ class ConnectionSlots:
                 late.append((number, phase))
             yield from late
 
-    def _next_evicted(self, address: str | None) -> int | None:
+    @property
+    def _strangers(self) -> int:
+        return sum(len(queue.all) for queue in self._replaceable[:_STRANGERS])
+
+    def _next_evicted(self, address: str | None, ranks: int | None = None) -> int | None:
+        """The one of an address, or of all, that makes room next, if it is of these first ranks."""
         until = self._turn - self.limits.turns
-        found = (queue.oldest(address, until) for queue in self._replaceable)
+        found = (queue.oldest(address, until) for queue in self._replaceable[:ranks])
         return next((number for number in found if number is not None), None)
 
     def _place(self, number: int, now: float) -> None:
@@ -247,6 +260,7 @@ class ConnectionSlots:
     def _check(self) -> None:
         """The invariants, for tests."""
         assert sum(self._addresses.values()) == len(self._connections) <= self.limits.most
+        assert self._strangers <= self.limits.most_strangers
         assert all(0 < count <= self.limits.most_an_address for count in self._addresses.values())
         for number, one in self._connections.items():
             assert [phase for phase, since in self._since.items() if number in since] == [one.phase]

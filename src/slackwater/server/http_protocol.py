@@ -2,18 +2,26 @@
 
 uvicorn has one time-out, for a connection that is idle after an answer, and a single byte ends it. A head or a body
 that never becomes complete, and an answer that nobody reads, would be waited for as long as the peer likes.
+
+An answer is written piece by piece: the next one when the peer has taken most of those before. Otherwise all of it
+would wait in memory for each peer that asks for it and reads nothing.
 """
 
 import asyncio
 from typing import Any
 
 import h11
-from uvicorn._types import HTTPScope
+from uvicorn._types import ASGI3Application, ASGIReceiveCallable, ASGISendCallable, ASGISendEvent, HTTPScope, Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from slackwater.dissemination.transports.asgi import EXTENSION, HeldProtocol
 from slackwater.server.acceptor import Slot
 from slackwater.server.connections import ConnectionPhase
+
+HEAD_BYTES = 16 * 1024
+"""Bytes of the head of a request that are kept until it is complete."""
+_PIECE = 16 * 1024
+"""Bytes of an answer that are written at a time."""
 
 
 class SlotProtocol(H11Protocol):
@@ -22,6 +30,7 @@ class SlotProtocol(H11Protocol):
     def __init__(self, slot: Slot, **arguments: Any) -> None:
         super().__init__(**arguments)
         self._slot = slot
+        self.app = _in_pieces(self.app, slot)
         self._upgraded = False
         made_for = self.ws_protocol_class
 
@@ -67,6 +76,8 @@ class SlotProtocol(H11Protocol):
 
     def on_response_complete(self) -> None:
         """Tell what the connection is at after an answer; what came meanwhile may be the next request."""
+        # What of a body came before a refusal is not read any more.
+        self.cycle.body.clear()
         super().on_response_complete()
         self._tell(began=bool(self.conn.trailing_data[0]))
 
@@ -83,3 +94,23 @@ class SlotProtocol(H11Protocol):
             self._slot.enter(ConnectionPhase.REST if answered else ConnectionPhase.BODY)
         else:
             self._slot.enter(ConnectionPhase.IDLE if answered else ConnectionPhase.ANSWER)
+
+
+def _in_pieces(app: ASGI3Application, slot: Slot) -> ASGI3Application:
+    """The application, with bodies of answers cut: the protocol waits for the peer before each piece."""
+
+    async def call(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        async def cut(message: ASGISendEvent) -> None:
+            if message["type"] != "http.response.body" or len(message.get("body", b"")) <= _PIECE:
+                await send(message)
+                return
+            body, more = message["body"], message.get("more_body", False)
+            for start in range(0, len(body), _PIECE):
+                last = start + _PIECE >= len(body)
+                piece = body[start : start + _PIECE]
+                await send({"type": "http.response.body", "body": piece, "more_body": more or not last})
+                slot.note_progress()
+
+        await app(scope, receive, cut)
+
+    return call

@@ -29,7 +29,7 @@ from slackwater.server.access import is_loopback
 from slackwater.server.bus import check_bus, on_bus
 from slackwater.server.connections import ConnectionSlots, SlotLimits
 from slackwater.server.descriptors import descriptors_open, raise_limit, room_for_connections
-from slackwater.server.http_protocol import SlotProtocol
+from slackwater.server.http_protocol import HEAD_BYTES, SlotProtocol
 from slackwater.server.live import Live
 from slackwater.server.log_lines import LimitedHandler
 from slackwater.server.node import Node, NodeSettings
@@ -156,7 +156,7 @@ async def _run(
             server_header=False,
             timeout_keep_alive=math.ceil(limits.idle_seconds),
             timeout_graceful_shutdown=_GRACEFUL_SECONDS,
-            h11_max_incomplete_event_size=64 * 1024,
+            h11_max_incomplete_event_size=HEAD_BYTES,
         ),
         node.farewell,
         slots,
@@ -281,6 +281,7 @@ def slot_limits(limits: ServerLimits, descriptors: int, used: int) -> SlotLimits
         limits.head_seconds,
         limits.body_seconds + _BODY_SLACK,
         limits.idle_seconds,
+        most_strangers=min(most, limits.strangers),
     )
 
 

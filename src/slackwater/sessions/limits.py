@@ -28,6 +28,8 @@ class ServerLimits:
     """Open TCP connections, live ones among them; fewer where the process may not open so many files."""
     sockets_an_address: int = 0
     """Those of one peer address, of IPv6 the first 64 bits; 0: three quarters of all, so that others find room."""
+    strangers: int = 4_000
+    """Open TCP connections over which no request was admitted yet; one more takes the place of another of them."""
     rows: int = 100_000
     """Rows of one request."""
     pending_rows: int = 400_000
