@@ -120,3 +120,17 @@ async def test_what_is_recognised_is_read_in_large_pieces() -> None:
             assert (transport.max_size == STRANGER_BYTES) == small
             assert (transport.get_write_buffer_limits()[1] == STRANGER_BYTES) == small
         writer.close()
+
+
+@pytest.mark.parametrize(("tail", "after"), [(b"", ConnectionPhase.IDLE), (b"GET", ConnectionPhase.HEAD)])
+async def test_the_late_end_of_a_body_is_no_half_head(tail: bytes, after: ConnectionPhase) -> None:
+    """A request is answered before its body has come, then the rest comes: only what follows it begins a request."""
+    async with served() as server:
+        reader, writer = await asyncio.open_connection(*server.address)
+        writer.write(HEAD % (b"short", 10) + b"12345")
+        await reader.readuntil(b"\r\n\r\nxx")
+        await until(lambda: server.phase() is ConnectionPhase.REST)
+        writer.write(b"67890" + tail)
+        await until(lambda: server.phase() is not ConnectionPhase.REST)
+        assert server.phase() is after
+        writer.close()

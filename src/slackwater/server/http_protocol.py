@@ -57,7 +57,7 @@ class SlotProtocol(H11Protocol):
     def data_received(self, data: bytes) -> None:
         """Tell what the connection is at now."""
         super().data_received(data)
-        self._tell(began=bool(data))
+        self._tell()
 
     def handle_events(self) -> None:
         """Add the slot to the scope of a request; its task begins after this returns."""
@@ -79,17 +79,18 @@ class SlotProtocol(H11Protocol):
         # What of a body came before a refusal is not read any more.
         self.cycle.body.clear()
         super().on_response_complete()
-        self._tell(began=bool(self.conn.trailing_data[0]))
+        self._tell()
 
-    def _tell(self, *, began: bool) -> None:
+    def _tell(self) -> None:
         if self._upgraded or self.transport.is_closing():
             return
         cycle: RequestResponseCycle | None = self.cycle
         answered = cycle is None or cycle.response_complete
         theirs = self.conn.their_state
         if theirs is h11.IDLE:
-            # Before the first request the time runs from the beginning.
-            self._slot.enter(ConnectionPhase.HEAD if began or cycle is None else ConnectionPhase.IDLE)
+            # Before the first request the time runs from the beginning. What came may be the late end of a body.
+            began = cycle is None or bool(self.conn.trailing_data[0])
+            self._slot.enter(ConnectionPhase.HEAD if began else ConnectionPhase.IDLE)
         elif theirs is h11.SEND_BODY:
             self._slot.enter(ConnectionPhase.REST if answered else ConnectionPhase.BODY)
         else:
