@@ -1,7 +1,9 @@
 """Readiness names the part that does not work."""
 
+import asyncio
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -111,3 +113,37 @@ def test_progress_is_a_step_or_the_end_of_the_log(tmp_path: Path, monkeypatch: p
         engine.position, ends[0] = Position(position), Position(end)
         found.look_at_progress()
         assert (found.reason() is not None) == stuck
+
+
+@pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), OSError(errno.EAGAIN, "try again")])
+async def test_a_look_that_the_system_refuses_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """Neither at the disk nor at the servers of a log; the next look is as good as ever."""
+    monkeypatch.setattr(readiness, "LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(readiness, "FINE_SECONDS", 0.001)
+    to_thread, refused = asyncio.to_thread, [True]
+
+    async def refuse(function: Callable[[], None]) -> None:
+        if refused[0]:
+            raise error
+        await to_thread(function)
+
+    monkeypatch.setattr(asyncio, "to_thread", refuse)
+    found = Readiness(node(tmp_path))
+    log = cast(Any, SimpleNamespace(check_servers=lambda: None))
+    for look, told in (
+        (found._watch_disk(), "the disk could not be looked at"),
+        (found._watch_servers(log), "the servers of the log could not be asked"),
+    ):
+        refused[0] = True
+        looking = asyncio.create_task(look)
+        async with asyncio.timeout(30):
+            while (reason := found.reason()) is None:
+                assert not looking.done(), looking.exception()
+                await asyncio.sleep(0.001)
+            assert told in reason
+            refused[0] = False
+            while found.reason() is not None:
+                await asyncio.sleep(0.001)
+        looking.cancel()

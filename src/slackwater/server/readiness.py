@@ -36,6 +36,9 @@ FAILED_SECONDS = 5.0
 PROBE_FILE = ".room"
 """File that takes the room that is looked for; gone a moment later."""
 
+_REFUSED = (OSError, RuntimeError)
+"""Exceptions of a system that is short of something; where it gives no thread, that is a `RuntimeError`."""
+
 
 @dataclass(slots=True)
 class _Progress:
@@ -99,7 +102,10 @@ class Readiness:
         while True:
             await asyncio.sleep(LOOK_SECONDS if self._disk else FINE_SECONDS)
             self._looking_since = time.monotonic()
-            await asyncio.to_thread(self.look_at_disk)
+            try:
+                await asyncio.to_thread(self.look_at_disk)
+            except _REFUSED as error:
+                self._disk = f"the disk could not be looked at: {error}"
             self._looking_since = None
 
     async def _watch_servers(self, log: JetStreamLog) -> None:
@@ -110,6 +116,8 @@ class Readiness:
                 self._log = None
             except SlackwaterError as error:
                 self._log = str(error)
+            except _REFUSED as error:
+                self._log = f"the servers of the log could not be asked: {error}"
 
     def _unread(self, now: float) -> str | None:
         away = self._node.follower.away_since
