@@ -69,6 +69,22 @@ def test_a_disk_without_room_is_named(tmp_path: Path, monkeypatch: pytest.Monkey
     assert found.reason() is None
 
 
+@pytest.mark.parametrize(("error", "ready"), [(errno.EOPNOTSUPP, True), (errno.EINVAL, True), (errno.ENOSPC, False)])
+def test_a_file_system_that_cannot_take_room_is_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int, ready: bool
+) -> None:
+    """Only one that has no room is read only."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr(os, "posix_fallocate", refuse, raising=False)
+    found = Readiness(node(tmp_path))
+    found.look_at_disk()
+    assert (found.reason() is None) == ready
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_writer_that_fails_a_node_that_ended_and_one_that_is_stuck_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,8 @@ from itertools import islice
 from pathlib import Path
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_UNSUPPORTED = frozenset({errno.EOPNOTSUPP, errno.EINVAL})
+"""Errors of a file system that cannot take room without writing, as some network file systems."""
 _MOST_PIECES = 512
 """Pieces handed to the system in one call; the least that POSIX systems in use accept is 1024."""
 
@@ -51,11 +53,15 @@ def forget_cached(descriptor: int) -> None:
 
 
 def reserve(descriptor: int, length: int) -> None:
-    """Take room for so many bytes from the beginning of the file on."""
+    """Take room for so many bytes from the beginning of the file on, where nothing is written yet."""
     if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(descriptor, 0, length)
-    else:
-        write(descriptor, [bytes(length)], 0)
+        try:
+            os.posix_fallocate(descriptor, 0, length)
+            return
+        except OSError as error:
+            if error.errno not in _UNSUPPORTED:
+                raise
+    write(descriptor, [bytes(length)], 0)
 
 
 def is_full(error: OSError) -> bool:
