@@ -245,3 +245,16 @@ def test_slots_that_are_all_at_work(tmp_path: Path) -> None:
         for live in lives[2:]:
             live.ping().wait(30)
         check_well(server)
+
+
+def test_strangers_keep_to_their_own_limit(tmp_path: Path) -> None:
+    """Most slots stay free for those that may use them, and a client gets in beside twice as many strangers."""
+    with SmallServer(tmp_path / "node", "--limit", "strangers=20") as server, server.live() as live:
+        with Strangers(server.port) as strangers:
+            for _ in range(40):
+                strangers.connect(HALF_HEAD)
+            found = figures(server)
+            assert 20 <= found["sockets"] <= 22
+            assert found["sockets_evicted"] > 20
+        live.ping().wait(30)
+        check_well(server)

@@ -9,7 +9,7 @@ import pytest
 from slackwater.server.connections import ConnectionPhase, ConnectionSlots, SlotLimits
 
 LIMITS = SlotLimits(6, 4, head_seconds=1.0, body_seconds=3.0, idle_seconds=2.0, turns=0)
-CROWDED = replace(LIMITS, most_strangers=3)
+CROWDED = replace(LIMITS, most_strangers=3, stranger_seconds=0)
 HERE, THERE = "192.0.2.1", "192.0.2.2"
 
 
@@ -78,6 +78,7 @@ def test_like_a_list(seed: int, limits: SlotLimits) -> None:
     now = 0.0
     for order in range(400):
         now += rng.choice((0.0, 0.1, 0.7))
+        slots.begin_turn(now)
         one = rng.choice(oracle.list) if oracle.list else None
         match rng.randrange(6):
             case 0 | 1:
@@ -153,7 +154,7 @@ def test_a_new_connection_has_its_turns() -> None:
     for _ in range(limits.turns):
         assert not slots.has_room
         assert slots.will_have_room
-        slots.begin_turn()
+        slots.begin_turn(0.0)
     assert slots.admit(THERE, 0.0).evicted == first
     assert slots.admit(THERE, 0.0).evicted == second
     assert slots.admit(THERE, 0.0).number is None
@@ -179,3 +180,18 @@ def test_strangers_have_a_limit_of_their_own_and_replace_each_other() -> None:
     slots.recognise(third)
     assert slots.admit(THERE, 0.0).evicted is None
     assert len(slots) == CROWDED.most_strangers + 2
+
+
+def test_many_that_come_at_once_are_not_replaced_before_they_had_their_time() -> None:
+    """They wait for room among the strangers; one that speaks all the time is no younger for it."""
+    slots = ConnectionSlots(replace(CROWDED, stranger_seconds=1.0))
+    first, second, third = numbers(slots, HERE, 3)
+    slots.begin_turn(0.9)
+    for number in (first, second, third):
+        slots.enter(number, ConnectionPhase.ANSWER, 0.9)
+    assert [slots.has_room, slots.will_have_room] == [False, True]
+    slots.recognise(second)
+    assert slots.admit(HERE, 0.9).evicted is None
+    slots.begin_turn(1.0)
+    slots.enter(third + 1, ConnectionPhase.ANSWER, 1.0)
+    assert slots.admit(THERE, 1.0).evicted == first

@@ -168,7 +168,7 @@ class Acceptor:
             self._loop.add_reader(self._listener.fileno(), self._accept)
 
     def _accept(self) -> None:
-        self.slots.begin_turn()
+        self.slots.begin_turn(self.now())
         for _ in range(self._burst):
             if not self.slots.has_room:
                 self._wait_for_room()

@@ -2,11 +2,11 @@
 
 A stranger is a connection over which no request was admitted yet: with tokens, one that has shown none. Strangers are
 bounded in three ways. Each phase in which the server waits for the peer has a time-out. There are so many of them at
-most: every connection begins as a stranger, and one more takes the place of another stranger. And where there is no
-room left at all, a new connection takes the place of another one: first of a stranger whose request head is not
-complete, the oldest first; then of any stranger; then of an idle connection. What is admitted and at work is never
-closed for a new one. Nor is a connection that was taken a few turns ago: the request that came with it has not been
-read yet.
+most: every connection begins as a stranger, and one more takes the place of another stranger, once that one has had its
+time to say something. And where there is no room left at all, a new connection takes the place of another one: first of
+a stranger whose request head is not complete, the oldest first; then of any stranger; then of an idle connection. What
+is admitted and at work is never closed for a new one. Nor is a connection that was taken a few turns ago: the request
+that came with it has not been read yet.
 
 Everything here is a function of its arguments: the time is one of them.
 """
@@ -54,6 +54,8 @@ class SlotLimits:
     """Turns of accepting for which a connection does not have to make room, from when it came or changed its phase."""
     most_strangers: int = 4_000
     """Connections over which no request was admitted: each takes memory without having shown a right to it."""
+    stranger_seconds: float = 1.0
+    """For which a stranger does not make room for another one: many that come at once wait for each other."""
 
     def seconds(self, phase: ConnectionPhase) -> float:
         """Time-out of a phase. An answer and an idle connection are looked at then, others are closed."""
@@ -76,6 +78,7 @@ class SlotGrant:
 @dataclass(slots=True)
 class _Occupied:
     address: str
+    came: float
     phase: ConnectionPhase = ConnectionPhase.HEAD
     stranger: bool = True
 
@@ -131,6 +134,7 @@ class ConnectionSlots:
         self.counts: Counter[str] = Counter()
         """Connections accepted, refused, evicted and timed out since the server began, and pauses of accepting."""
         self._turn = 0
+        self._now = 0.0
         self._connections: dict[int, _Occupied] = {}
         self._addresses: Counter[str] = Counter()
         self._replaceable = (_Replaceable(), _Replaceable(), _Replaceable())
@@ -145,8 +149,8 @@ class ConnectionSlots:
     @property
     def has_room(self) -> bool:
         """True if a new connection can be taken, maybe in place of another."""
-        if self._strangers >= self.limits.most_strangers:
-            return self._next_evicted(None, _STRANGERS) is not None
+        if self._crowded:
+            return self._next_stranger(None) is not None
         return len(self._connections) < self.limits.most or self._next_evicted(None) is not None
 
     @property
@@ -154,37 +158,31 @@ class ConnectionSlots:
         """True if there is room, or will be in a few turns."""
         return len(self._connections) < self.limits.most or any(one.all for one in self._replaceable)
 
-    def begin_turn(self) -> None:
+    def begin_turn(self, now: float) -> None:
         """The server accepts once more what has come."""
         self._turn += 1
+        self._now = now
 
     def admit(self, address: str, now: float) -> SlotGrant:
         """A new connection: it takes a slot, or the slot of another one, or is refused."""
         evicted = None
-        own = self._addresses[address] >= self.limits.most_an_address
-        crowded = self._strangers >= self.limits.most_strangers
-        if own or crowded or len(self._connections) >= self.limits.most:
-            evicted = self._evict(address if own else None, _STRANGERS if crowded else len(self._replaceable))
+        full = self._addresses[address] >= self.limits.most_an_address
+        if full or self._crowded or len(self._connections) >= self.limits.most:
+            of = address if full else None
+            evicted = self._give_up(self._next_stranger(of) if self._crowded else self._next_evicted(of))
             if evicted is None:
                 self.counts["refused"] += 1
                 return SlotGrant(None)
         self.counts["accepted"] += 1
         number = self.counts["accepted"]
-        self._connections[number] = _Occupied(address)
+        self._connections[number] = _Occupied(address, now)
         self._addresses[address] += 1
         self._place(number, now)
         return SlotGrant(number, evicted)
 
     def evict(self) -> int | None:
         """Give up the connection that has to make room; None if none has to."""
-        return self._evict(None, len(self._replaceable))
-
-    def _evict(self, address: str | None, ranks: int) -> int | None:
-        number = self._next_evicted(address, ranks)
-        if number is not None:
-            self.counts["evicted"] += 1
-            self.leave(number)
-        return number
+        return self._give_up(self._next_evicted(None))
 
     def enter(self, number: int, phase: ConnectionPhase, now: float) -> None:
         """A connection comes to a phase; the time-out of one that it is in already goes on."""
@@ -230,9 +228,28 @@ class ConnectionSlots:
                 late.append((number, phase))
             yield from late
 
+    def _give_up(self, number: int | None) -> int | None:
+        if number is not None:
+            self.counts["evicted"] += 1
+            self.leave(number)
+        return number
+
+    @property
+    def _crowded(self) -> bool:
+        """True if a new connection, whatever room there is, is a stranger too many."""
+        return self.limits.most_strangers < self.limits.most and self._strangers >= self.limits.most_strangers
+
     @property
     def _strangers(self) -> int:
         return sum(len(queue.all) for queue in self._replaceable[:_STRANGERS])
+
+    def _next_stranger(self, address: str | None) -> int | None:
+        """The stranger, of an address or of all, that makes room for another one."""
+        number = self._next_evicted(address, _STRANGERS)
+        # Counted from its first moment: one that asks again and again does not stay young.
+        if number is None or self._now - self._connections[number].came < self.limits.stranger_seconds:
+            return None
+        return number
 
     def _next_evicted(self, address: str | None, ranks: int | None = None) -> int | None:
         """The one of an address, or of all, that makes room next, if it is of these first ranks."""
