@@ -151,6 +151,7 @@ def test_beginning_anew_is_completed_by_the_next_host(
         said(writer, 9, 7)
         writer.write_snapshot()
         writer.begin(Cut(9, 12, 0, 7))
+        former = read_editions(tmp_path).current
         (tmp_path / "shards" / "0").mkdir(parents=True)
         (tmp_path / "shardings").write_bytes(b"[]")
         monkeypatch.setattr(Path, "rename", dying)
@@ -164,6 +165,8 @@ def test_beginning_anew_is_completed_by_the_next_host(
         assert writer.replica.position == 0
         assert writer.begun() is None
         assert not (tmp_path / "shards").exists()
-        assert len(read_editions(tmp_path).incarnations) == 1
+        editions = read_editions(tmp_path).incarnations
+        assert former not in {one.number for one in editions}
+        assert all(one.start == 0 for one in editions)
         assert {path.name for path in (tmp_path / "aside").iterdir()} == {*PARTS}
         said(writer, 20, 8)

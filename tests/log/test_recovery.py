@@ -152,7 +152,11 @@ def test_an_unfinished_write_is_cut_off(written: Path, tmp_path: Path, share: fl
         assert found == before
         assert len(found) in (100, 130, 170, 200)
         assert found == list(range(len(found)))
-        assert file.stat().st_size == kept + zeros - log.recovered_bytes
+        if len(found) == 100:
+            # Nothing of it is left: the segment of this opening stands in its place, under the same name.
+            assert log.recovered_bytes == kept + zeros - durable
+        else:
+            assert file.stat().st_size == kept + zeros - log.recovered_bytes
         log.append([updates(log.end, 5)])
     with LocalLog(folder) as log:
         assert log.recovered_bytes == 0
