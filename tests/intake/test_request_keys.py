@@ -179,8 +179,11 @@ def test_keys_of_a_source_that_sends_no_more_are_forgotten(tmp_path: Path) -> No
             clock.sleep(3600)
         intake.save()
         assert remembered(intake) == {source for _, source in load(memory).requests}
-        assert len(remembered(intake)) == 24
+        assert len(remembered(intake)) == 25, "those of a day before the last request"
         clock.sleep(25 * 3600)
+        intake.save()
+        assert len(remembered(intake)) == 25, "the wall clock alone forgets nothing: it may be wrong"
+        intake.take([rows(99, source="desk")])
         intake.save()
         assert remembered(intake) == {source for _, source in load(memory).requests} == set()
     memory.unlink()
@@ -237,3 +240,13 @@ def test_a_table_made_anew_has_taken_nothing() -> None:
 def test_a_request_is_of_one_source_and_table() -> None:
     with pytest.raises(ValueError, match="one source for one table"):
         opened(MemoryLog()).take([rows(1), rows(2, source="z")], key("a"))
+
+
+def test_a_wall_clock_that_was_ahead_for_a_moment_forgets_no_key(tmp_path: Path) -> None:
+    """What was not written under its time counts as if it had not been."""
+    memory, right = tmp_path / MEMORY_FILE, ManualClock(Instant(NOW))
+    ahead = ManualClock(Instant(NOW + 48 * 3600 * 1_000_000))
+    with LocalLog(tmp_path) as log:
+        opened(log, right, memory).take([rows(1)], key("a"))
+        opened(log, ahead, memory).save()
+        assert opened(log, right, memory).take([rows(1)], key("a")).request_repeated

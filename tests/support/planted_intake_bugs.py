@@ -112,14 +112,10 @@ class KeysIgnored(SimulatedIntake):
 
 
 class _AskedFirst(RequestKeys):
-    """Keys of which old ones are forgotten only when there is to be room for a further one."""
+    """Keys of which old ones count as used until they are forgotten."""
 
-    def forget(self, now: Instant) -> None:
-        self._now = now
-
-    def check_room(self) -> None:
-        super().forget(self._now)
-        super().check_room()
+    def is_taken(self, request: RequestKey, now: Instant) -> bool:
+        return super().is_taken(request, Instant(0))
 
 
 class OldKeyAsked(SimulatedIntake):

@@ -82,7 +82,7 @@ class Intake:
         self._remembered = log.start if self._memory.former else max(remembered, log.start)
         self._purged = Instant(0)
         self._catch_up()
-        self._memory.forget_requests(self.now())
+        self._memory.forget_requests(self._recorded_time())
 
     @property
     def tables(self) -> Catalog:
@@ -111,10 +111,10 @@ class Intake:
         keys = None if request is None or not named else self._keys(named)
         if keys is not None and request is not None:
             # A key out of its window stands for no request: of this one nothing may have been sent before.
-            keys.forget(clock.now(wall))
-            if keys.is_taken(request):
+            now = clock.now(wall)
+            if keys.is_taken(request, now):
                 return self._receipt_of_repetition(named)
-            keys.check_room()
+            keys.check_room(now)
         records: list[Updates | Quarantined] = []
         seen: dict[Origin, Seen] = {}
         receipt: IntakeReceipt | None = None
@@ -136,6 +136,7 @@ class Intake:
         self._memory.seen |= seen
         self._memory.log_clock = clock
         if keys is not None and request is not None and records:
+            keys.forget(clock.latest_stamp)
             keys.add(request, clock.latest_stamp)
             self._memory.requests[named[0][0].name, named[0][1].source] = keys
         self._purge_keys()
@@ -148,7 +149,7 @@ class Intake:
         """Write the memory down, so that older parts of the log are not needed to know repeats."""
         # Not the end of the log: an interrupt may have come between an append and its being remembered.
         self._memory.place = self._log.lineage.place(self._remembered)
-        self._memory.forget_requests(self.now())
+        self._memory.forget_requests(self._recorded_time())
         self._saved = self._remembered
         self._write_memory(self._memory)
 
@@ -199,10 +200,14 @@ class Intake:
         # Remembered once the request is taken: one that fails leaves nothing.
         return self._memory.requests.get(origins.pop()) or RequestKeys()
 
+    def _recorded_time(self) -> Instant:
+        """The log clock as far as it stands in the log."""
+        clock = self._memory.log_clock
+        return clock.now(clock.latest_stamp)
+
     def _purge_keys(self) -> None:
         """Forget old keys of all sources, each hour of the log's time."""
-        clock = self._memory.log_clock
-        now = clock.now(clock.latest_stamp)
+        now = self._recorded_time()
         if now - self._purged >= KEYS_EVERY:
             self._memory.forget_requests(now)
             self._purged = now

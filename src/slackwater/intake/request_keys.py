@@ -1,8 +1,9 @@
 """Idempotency keys: the requests of one source to one table that were taken, with a window in time.
 
-A key is remembered for `KEPT_FOR` by the log clock, and then forgotten. `forget` comes before each question: a key out
-of its window stands for no request. At most `MOST_KEYS` are remembered: a request with one more is refused, as
-forgetting a younger key would take a repetition of its request for a new one. Of key and content only digests are held.
+A key is remembered for `KEPT_FOR` by the log clock. A key out of its window stands for no request. It is forgotten only
+by a time that stands in the log: the wall clock may have been ahead by mistake. At most `MOST_KEYS` are remembered: a
+request with one more is refused, as forgetting a younger key would take a repetition of its request for a new one. Of
+key and content only digests are held.
 """
 
 import hashlib
@@ -38,10 +39,10 @@ class RequestKeys:
     def __len__(self) -> int:
         return len(self._taken)
 
-    def is_taken(self, request: RequestKey) -> bool:
+    def is_taken(self, request: RequestKey, now: Instant) -> bool:
         """True if the request was taken; a key that stands for another content is `RequestKeyReused`."""
         known = self._taken.get(_digest(request.key))
-        if known is None:
+        if known is None or known[1] < now - KEPT_FOR:
             return False
         if known[0] != request.digest:
             raise RequestKeyReused(
@@ -55,9 +56,9 @@ class RequestKeys:
         while self._taken and next(iter(self._taken.values()))[1] < now - KEPT_FOR:
             del self._taken[next(iter(self._taken))]
 
-    def check_room(self) -> None:
+    def check_room(self, now: Instant) -> None:
         """Without room for one more key, `TooManyRequestKeys`."""
-        if len(self._taken) >= MOST_KEYS:
+        if len(self._taken) >= MOST_KEYS and next(iter(self._taken.values()))[1] >= now - KEPT_FOR:
             raise TooManyRequestKeys(
                 f"{MOST_KEYS:,} idempotency keys of this source were used within {KEPT_FOR // 3_600_000_000} hours, "
                 f"the most that are remembered: send larger requests, or number the rows"
