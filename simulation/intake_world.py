@@ -63,7 +63,7 @@ class MortalLog(MemoryLog):
 
 
 class WanderingClock:
-    """A wall clock that somebody sets, by hours."""
+    """A wall clock that is set back and forth, by hours."""
 
     def __init__(self, schedule: Schedule) -> None:
         self._schedule = schedule

@@ -1,7 +1,7 @@
-"""Strangers without a token: they may fill what there is, and still end nothing and shut nobody out.
+"""Strangers without a token: they may fill what there is, and still end nothing and shut no client out.
 
 The server has 256 descriptors, tokens, and short time-outs. What is asked each time: it serves on, rows stay durable,
-its log says little, and whoever was silent is closed.
+its log says little, and silent connections are closed.
 """
 
 import threading

@@ -1,4 +1,4 @@
-"""Appends that fail: what is told of them, what is remembered of them, and when the queue ends."""
+"""Failed appends: the error for their senders, the memory of the intake, and the end of the queue."""
 
 import asyncio
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,7 @@
 """HTTP protocol: uvicorn's, which tells the slot of its connection what the connection is at.
 
 uvicorn has one time-out, for a connection that is idle after an answer, and a single byte ends it. A head or a body
-that never becomes complete, and an answer that nobody reads, would be waited for as long as the peer likes.
+that never becomes complete, and an answer that the peer does not read, would be waited for as long as the peer likes.
 
 An answer is written piece by piece: the next one when the peer has taken most of those before. Otherwise all of it
 would wait in memory for each peer that asks for it and reads nothing.

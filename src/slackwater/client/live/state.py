@@ -132,9 +132,9 @@ class ClientState:
         self._missed: int | None = None
         self._session_certain = False
         self._seen = 0
-        """The position that this session's node was told has been seen, as far as its log has it."""
+        """The position that the client has named to its node, as far as the history of the node's log has it."""
         self._replaced = ""
-        """Why something that was held was dropped when this session began."""
+        """Reason why states were dropped when the connection to this node was opened."""
         self._frozen: set[int] = set()
         """Subscriptions that are not live and were last reported certain."""
         self._frozen_due: int | None = None
@@ -178,7 +178,7 @@ class ClientState:
 
     @property
     def kept(self) -> int:
-        """How far the history of this session's node goes back on what had been seen before it began."""
+        """Up to which position the history of the node's log and what was seen before are one."""
         return self._seen
 
     @property
@@ -335,7 +335,7 @@ class ClientState:
             self.applied = frame.sequence
         self.as_of = frame.as_of
         if frame.incarnation is not None and frame.incarnation != self.incarnation:
-            # The log went on under another writer: all that this session brought is of its history too.
+            # The log went on under another writer: all that came from this node is of its history too.
             self.incarnation, self._seen = frame.incarnation, frame.as_of
         self.until = max(self.until, self.lease_end(frame, now))
         self._attempts = 0
