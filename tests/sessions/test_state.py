@@ -36,6 +36,7 @@ from slackwater.sessions.events import (
     Blocked,
     Connected,
     Disconnected,
+    IncarnationBegun,
     Principal,
     QueriesResumed,
     QueriesSuspended,
@@ -550,3 +551,19 @@ def test_a_client_is_told_how_much_of_what_it_holds_is_of_this_history(
     bench.do(Connected(1, Principal("p")))
     bench.say(Open(VERSION, after, 100, incarnation))
     assert bench.take() == [Welcome("n/3/1", "n", 3, RULES.lease, 100, incarnation=8, kept=kept)]
+
+
+def test_frames_name_an_incarnation_that_was_begun_since_and_clients_that_saw_more_are_sent_away(bench: Bench) -> None:
+    bench.engine.lineage = Lineage().begin(7, Position(0))
+    for connection, after in ((1, 1), (2, 500)):
+        bench.do(Connected(connection, Principal("p")))
+        bench.say(Open(VERSION, after, 100, 7), connection)
+    bench.say(Subscribe(1, SUM))
+    bench.grant()
+    assert [frame.incarnation for frame in bench.take() if isinstance(frame, Frame)] == [None]
+    bench.engine.lineage = bench.engine.lineage.begin(8, Position(300))
+    bench.do(IncarnationBegun())
+    assert 2 in bench.closed, "it has seen what the log does not have"
+    assert 1 not in bench.closed
+    bench.change((1, 50.0))
+    assert [frame.incarnation for frame in bench.take() if isinstance(frame, Frame)] == [8]

@@ -540,3 +540,16 @@ def test_the_lease_of_a_member_that_stands_still_ends_on_time_while_others_go_on
     assert bench.now == ends
     assert [(one.ref, one.certain) for one in told] == [(1, False)]
     assert bench.state.shown(2, bench.now).certain
+
+
+def test_another_writer_of_the_log_changes_the_name_of_the_history_and_nothing_else(bench: Bench) -> None:
+    bench.connect(incarnation=7)
+    bench.frame(0, 1, 40, one_number(), Value(5, 0, 1.0))
+    out = bench.receive(Frame(bench.session, 1, 1, 45, bench.now, incarnation=8))
+    assert not [one for one in out if isinstance(one, Certainty)]
+    shown = bench.state.shown(1, bench.now)
+    assert (shown.incarnation, shown.as_of, shown.certain) == (8, 45, True)
+    assert bench.state.kept == 45
+    bench.do(Lost("away"))
+    (send,) = bench.do(Opened())
+    assert (send.message.incarnation, send.message.after) == (8, 45)
