@@ -99,7 +99,7 @@ def test_joins_that_stand_were_all_looked_at(tmp_path: Path, rehearsals: Rehears
     with LocalLog(tmp_path / "log") as log:
         log.append([TableDefined(TABLE), TableDefined(OTHER), join(), join(HostKind.SPARK)])
     first = Node(NodeSettings(tmp_path / "node", follow=tmp_path / "log"))
-    first.take_snapshot()
+    first.schedule.take()
     first.close()
     again = Node(NodeSettings(tmp_path / "node", follow=tmp_path / "log"))
     assert again.snapshot_position == again.engine.position

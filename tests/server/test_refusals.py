@@ -198,7 +198,7 @@ async def test_a_snapshot_is_tried_again_not_at_once(
         assert tries == 1
         end = await node.change(lambda target: target.log.append(history()))
         await until(lambda: node.engine.position == end)
-        node._snapshot_due = 0.0
+        node.schedule.not_before = 0.0
         await until(lambda: node.snapshot_position == end)
 
 

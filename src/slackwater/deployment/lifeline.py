@@ -12,22 +12,21 @@ stranger can come between, as over a port that is open to all.
 """
 
 import asyncio
-import ctypes
 import faulthandler
 import os
 import signal
 import socket
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Self
 
+from slackwater.deployment.parent_death import end_with_parent
+
 LIFELINE = "SLACKWATER_LIFELINE"
 """Variable with the descriptor of the child's end."""
 GRACE_SECONDS = 10.0
-_PR_SET_PDEATHSIG = 1
 _ASK, _ANSWER = b"?", b"!"
 
 
@@ -121,9 +120,7 @@ def hold_lifeline() -> None:
     if given is None:
         return
     os.set_inheritable(int(given), False)
-    if sys.platform == "linux":
-        # It goes to the thread that forked; that is the parent's main thread, which lasts as long as the parent does.
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    end_with_parent()
     # A parent that gives up a child that hangs aborts it: then it shows where it hung.
     faulthandler.enable()
     _child_end = _ChildEnd(socket.socket(fileno=int(given)))

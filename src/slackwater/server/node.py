@@ -34,7 +34,7 @@ from slackwater.core.types import Position
 from slackwater.deployment.endpoint_file import read_state
 from slackwater.dissemination.transports import TransportLimits
 from slackwater.hosting.log_clock import LogClock
-from slackwater.hosting.snapshots import NodeSnapshot, SnapshotFolder
+from slackwater.hosting.snapshots import SnapshotFolder
 from slackwater.hosting.step import Registration
 from slackwater.intake import MEMORY_FILE
 from slackwater.kinds.registry import kind_of
@@ -54,6 +54,7 @@ from slackwater.server.rates import Rates
 from slackwater.server.readiness import Readiness
 from slackwater.server.rights import NodeRights
 from slackwater.server.session_host import Sessions
+from slackwater.server.snapshot_schedule import SnapshotSchedule
 from slackwater.server.store import STORE_FILE, Store
 from slackwater.server.upstreams import OfferedItems, Offers, Pulling, Upstream
 from slackwater.sessions.engine import NodeEngine
@@ -70,8 +71,6 @@ _report = logging.getLogger("slackwater.server")
 SNAPSHOT_EVERY = 1_000_000
 UPKEEP_SECONDS = 1.0
 LAST_POSITION = Position(2**63 - 1)
-SNAPSHOT_AGAIN = 30.0
-"""Pause after a snapshot that could not be written: taking one stops the sockets for a moment."""
 SETTLED_QUERIES = 1_000
 """So many more queries make the collector of garbage look at a lot that stays: then it is told so."""
 
@@ -146,7 +145,7 @@ class Node:
         self._make_engine = make_engine
         self.engine = make_engine()
         self.snapshots = SnapshotFolder(settings.folder / "snapshots")
-        self.snapshot_position = Position(0)
+        self.schedule = SnapshotSchedule(self, Position(0))
         self.rates = Rates()
         self.lanes: dict[HostKind, Lane] = {}
         self.log = open_log(settings.log, read_only=settings.follow is not None)
@@ -196,8 +195,6 @@ class Node:
         self._reached: list[tuple[Position, asyncio.Future[None]]] = []
         self._settled = self._counted = 0
         self.readiness = Readiness(self)
-        self._snapshot_due = 0.0
-        """Not before then, by the monotonic clock, is a snapshot tried again."""
 
     # ---- opening
 
@@ -216,7 +213,7 @@ class Node:
             if engine.position != snapshot.position:
                 _report.warning("the snapshot at %d is of position %d", snapshot.position, engine.position)
                 continue
-            self.engine, self.snapshot_position = engine, snapshot.position
+            self.engine, self.schedule.position = engine, snapshot.position
             return generation
         if self.log.start > 0:
             raise LogError(
@@ -333,7 +330,7 @@ class Node:
     def start(self, failed: Callable[[], None]) -> None:
         """Begin to work, on the running event loop; `failed` is called if the node cannot go on."""
         self.readiness.look_at_disk()
-        work = [self.follower.run(), self._keep_up()]
+        work = [self.follower.run(), self.schedule.run(), self._keep_up()]
         work += self.readiness.work()
         parts: list[Lane | NodePlanner] = [*self.lanes.values(), *self.planners]
         for part in parts:
@@ -384,7 +381,7 @@ class Node:
                 if not isinstance(error, LogAway) and system_error(error) is None:
                     raise
                 _report.warning("the last of the log is not in the snapshot: %s", error)
-            self.take_snapshot()
+            self.schedule.take()
             self.record.end(*self._registrations())
         self.close()
 
@@ -489,7 +486,7 @@ class Node:
     # ---- upkeep
 
     async def _keep_up(self) -> None:
-        """Once a second: snapshots when due, the view of registrations, revoked tokens, rates."""
+        """Once a second: the view of registrations, revoked tokens, rates."""
         while True:
             await asyncio.sleep(UPKEEP_SECONDS)
             try:
@@ -502,10 +499,6 @@ class Node:
         sent = sum(lane.sessions.messages["sent"] for lane in self.lanes.values())
         self.rates.note(rows=self.engine.applied_rows, sent=sent)
         self._settle_memory()
-        due = self.engine.position - self.snapshot_position >= self.settings.snapshot_every
-        if due and time.monotonic() >= self._snapshot_due:
-            position, state = self.engine.position, self.engine.snapshot(self.generation)
-            await asyncio.to_thread(self._write_snapshot, position, state)
         if self.engine.changed or self.record.behind:
             everything, _ = self._registrations() if self.record.behind else ((), None)
             changes = self._registration_changes()
@@ -533,21 +526,10 @@ class Node:
             gc.collect()
             gc.freeze()
 
-    def take_snapshot(self) -> None:
-        """Write the state down, unless that was done at this position already."""
-        if self.engine.position > self.snapshot_position:
-            self._write_snapshot(self.engine.position, self.engine.snapshot(self.generation))
-
-    def _write_snapshot(self, position: Position, state: bytes) -> None:
-        try:
-            place = self.engine.lineage.place(position)
-            self.snapshots.write(NodeSnapshot(position, state, place.incarnation))
-        except SlackwaterError as error:
-            # The log has it all: a full disk must not end the service.
-            _report.error("%s", error)
-            self._snapshot_due = time.monotonic() + SNAPSHOT_AGAIN
-            return
-        self.snapshot_position = position
+    @property
+    def snapshot_position(self) -> Position:
+        """Position of the latest snapshot."""
+        return self.schedule.position
 
     def _registrations(self) -> tuple[tuple[Registration, ...], Position]:
         return tuple(self.engine.registrations.values()), self.engine.position
