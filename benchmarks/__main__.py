@@ -9,7 +9,7 @@ import benchmarks
 
 def main() -> None:
     """Run the measurements one after the other; they would disturb each other side by side."""
-    apart = {"__main__", "bus", "report"}
+    apart = {"__main__", "bus", "measured_server", "report"}
     names = sorted({module.name for module in pkgutil.iter_modules(benchmarks.__path__)} - apart)
     for name in sys.argv[1:] or names:
         if name not in names:
