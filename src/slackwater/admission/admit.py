@@ -23,10 +23,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.admission.convert import Converted, convert, decoded
-from slackwater.admission.deduplication import FIRST_ORDINAL, LARGEST_SEQUENCE, MOST_RANGES, SMALLEST_CONTENT, Seen
-from slackwater.admission.identity import by_content, of_text
+from slackwater.admission.convert import Converted, convert, plain_batch
+from slackwater.admission.deduplication import LARGEST_SEQUENCE, MOST_RANGES, SMALLEST_CONTENT, Seen
+from slackwater.admission.fast_path import admit_run
+from slackwater.admission.identity import of_text, own_numbers
 from slackwater.admission.limits import Limits
+from slackwater.admission.outcome import Admission
 from slackwater.admission.reasons import Reason
 from slackwater.core.arrival import Arrival, Refusal
 from slackwater.core.arrow import EVENT_TIME, INSTANT, OPERATION, QUARANTINE, SEQUENCE, update_schema
@@ -38,29 +40,18 @@ Flags = npt.NDArray[np.bool_]
 Integers = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Admission:
-    """Outcome of an arrival.
-
-    `accepted` is an update batch (`core.arrow`), `quarantined` has the layout `QUARANTINE`; either may be empty.
-    `seen` is the source's memory to be kept once both are safely stored. `given_up` counts sequence numbers that
-    never came and will now be refused, because too many holes were open. `outside_window` counts the rows in quarantine
-    that were refused so.
-    """
-
-    accepted: pa.RecordBatch
-    quarantined: pa.RecordBatch
-    repeats: int
-    seen: Seen
-    given_up: int = 0
-    ignored_columns: tuple[str, ...] = ()
-    outside_window: int = 0
-
-
 def admit(arrival: Arrival, table: TableSchema, seen: Seen, now: Instant, limits: Limits | None = None) -> Admission:
     """Check an arrival against its table; see the module for the rules."""
     limits = limits or Limits()
-    arrival = replace(arrival, batch=_plainly(arrival.batch))
+    run = admit_run((arrival,), (now,), table, {arrival.source: seen}, limits)
+    if run is None:
+        return admit_generally(arrival, table, seen, now, limits)
+    return Admission(run.accepted, _NONE_QUARANTINED, 0, run.seen[arrival.source], ignored_columns=run.ignored_columns)
+
+
+def admit_generally(arrival: Arrival, table: TableSchema, seen: Seen, now: Instant, limits: Limits) -> Admission:
+    """The same row by row where it must be, for arrivals of any kind; the plain twin of the fast path."""
+    arrival = replace(arrival, batch=plain_batch(arrival.batch))
     raw = arrival.batch
     sequences, bad_sequence = _sequences(arrival, table)
     outside = seen.outside(sequences)
@@ -97,10 +88,7 @@ def _outside(source: str, seen: Seen) -> str:
     )
 
 
-def _plainly(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The same columns in layouts that can be taken apart."""
-    columns = [decoded(column) for column in batch.columns]
-    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names) if columns else batch
+_NONE_QUARANTINED = pa.RecordBatch.from_pylist([], QUARANTINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,36 +138,11 @@ def _sequences(arrival: Arrival, table: TableSchema) -> tuple[Integers, Flags]:
     batch = arrival.batch
     position = batch.schema.get_field_index(SEQUENCE)
     if position < 0:
-        return _own_identity(batch, table), np.zeros(batch.num_rows, np.bool_)
+        return own_numbers(batch, table), np.zeros(batch.num_rows, np.bool_)
     numbers = convert(batch.column(position), DataType.BIGINT, None).column
     bad: Flags = pc.is_null(numbers).to_numpy(zero_copy_only=False)
     sequences: Integers = pc.fill_null(numbers, -1).to_numpy(zero_copy_only=False).astype(np.int64)
     return sequences, bad | (sequences < 0) | (sequences > LARGEST_SEQUENCE)
-
-
-def _own_identity(batch: pa.RecordBatch, table: TableSchema) -> Integers:
-    """Numbers of rows whose source gives none: by content with a time of their own, else by place in the arrival."""
-    numbers = FIRST_ORDINAL + np.arange(batch.num_rows, dtype=np.int64)
-    place = batch.schema.get_field_index(table.event_time or EVENT_TIME)
-    if place < 0:
-        return numbers
-    dated = _has_value(batch.column(place))
-    if dated.all():
-        return by_content(batch.schema.names, batch.columns, batch.num_rows)
-    if dated.any():
-        own = batch.filter(pa.array(dated))
-        numbers[dated] = by_content(own.schema.names, own.columns, own.num_rows)
-    return numbers
-
-
-def _has_value(column: pa.Array) -> Flags:
-    """Which cells of a time are there; blank text is none."""
-    there = pc.is_valid(column)
-    if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
-        blank = pc.equal(pc.ascii_trim_whitespace(column.view(pa.string())), "")
-        there = pc.and_(there, pc.invert(pc.fill_null(blank, True)))
-    flags: Flags = there.to_numpy(zero_copy_only=False)
-    return flags
 
 
 def _fresh(sequences: Integers, unusable: Flags, seen: Seen) -> tuple[Flags, Seen, int]:

@@ -26,7 +26,7 @@ from slackwater.core.types import DataType
 
 Flags = npt.NDArray[np.bool_]
 _YEAR_1, _YEAR_10000 = -62_135_596_800_000_000, 253_402_300_800_000_000
-_HAS_OFFSET = r":\d{2}(?:\.\d+)?\s?(?:[Zz]|[+-]\d{2}(?::?\d{2})?)$"
+HAS_OFFSET = r":\d{2}(?:\.\d+)?\s?(?:[Zz]|[+-]\d{2}(?::?\d{2})?)$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,12 @@ def convert(column: pa.Array, kind: DataType, timezone: str | None) -> Converted
         undecodable = ()
         done = _from_typed(column, kind, timezone)
     return Converted(done.column, (*undecodable, *done.troubles))
+
+
+def plain_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The same columns in layouts that can be taken apart."""
+    columns = [decoded(column) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names) if columns else batch
 
 
 def decoded(column: pa.Array) -> pa.Array:
@@ -148,7 +154,7 @@ def _unwritable(times: pa.Array) -> Flags:
 
 
 def _times_from_text(text: pa.Array, timezone: str | None) -> Converted:
-    aware = _true(pc.match_substring_regex(text, _HAS_OFFSET))
+    aware = _true(pc.match_substring_regex(text, HAS_OFFSET))
     with_offset, bad_offset = _each(
         pc.if_else(pa.array(aware), text, pa.scalar(None, pa.string())), _parse(INSTANT), INSTANT
     )

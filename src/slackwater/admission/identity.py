@@ -14,6 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slackwater.admission.deduplication import FIRST_ORDINAL
+from slackwater.core.arrow import EVENT_TIME
+from slackwater.core.schema import TableSchema
+
 _HASH_BYTES = 8
 
 
@@ -32,6 +36,31 @@ def by_content(names: Sequence[str], columns: Sequence[pa.Array], rows: int) -> 
             digest.update(cell or b"")
         hashes[row] = _negative(digest.digest())
     return hashes
+
+
+def own_numbers(batch: pa.RecordBatch, table: TableSchema) -> npt.NDArray[np.int64]:
+    """Numbers of rows whose source gives none: by content with a time of their own, else by place in the arrival."""
+    numbers = FIRST_ORDINAL + np.arange(batch.num_rows, dtype=np.int64)
+    place = batch.schema.get_field_index(table.event_time or EVENT_TIME)
+    if place < 0:
+        return numbers
+    dated = _has_value(batch.column(place))
+    if dated.all():
+        return by_content(batch.schema.names, batch.columns, batch.num_rows)
+    if dated.any():
+        own = batch.filter(pa.array(dated))
+        numbers[dated] = by_content(own.schema.names, own.columns, own.num_rows)
+    return numbers
+
+
+def _has_value(column: pa.Array) -> npt.NDArray[np.bool_]:
+    """Which cells of a time are there; blank text is none."""
+    there = pc.is_valid(column)
+    if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
+        blank = pc.equal(pc.ascii_trim_whitespace(column.view(pa.string())), "")
+        there = pc.and_(there, pc.invert(pc.fill_null(blank, True)))
+    flags: npt.NDArray[np.bool_] = there.to_numpy(zero_copy_only=False)
+    return flags
 
 
 def of_text(text: str) -> int:
