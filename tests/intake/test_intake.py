@@ -4,6 +4,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import msgspec
 import pyarrow as pa
@@ -11,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.core import Column, DataType, Instant, LogError, ManualClock, SchemaError, TableSchema
-from slackwater.core.arrival import Arrival
-from slackwater.core.lineage import Lineage
+from slackwater.core import Column, DataType, Instant, LogError, ManualClock, SchemaError, SlackwaterError, TableSchema
+from slackwater.core.arrival import Arrival, RequestKey
+from slackwater.core.lineage import Lineage, Place
 from slackwater.core.types import Position
-from slackwater.intake import MEMORY_FILE, Intake
+from slackwater.intake import MEMORY_FILE, Intake, IntakeReceipt, RowsRequest
+from slackwater.intake.memory import encode
 from slackwater.log import LocalLog, Log, Quarantined, Record, TableDropped, Updates
 from slackwater.log.memory import MemoryLog, MemoryStore
 
@@ -284,3 +286,71 @@ def test_the_floor_is_kept_in_the_memory(tmp_path: Path, monkeypatch: pytest.Mon
     with LocalLog(tmp_path) as log:
         receipt = Intake(log, CLOCK, memory=tmp_path / MEMORY_FILE).take([arrival([1, 5, 22])])
         assert (receipt.repeats, receipt.promised.outside_window) == (1, 2)
+
+
+def requests_at_random(random: Random) -> list[RowsRequest]:
+    """Requests that wait together: of few sources and layouts, some under keys, some with faults and repeats."""
+    made = []
+    for nth in range(random.randint(1, 7)):
+        first, rows = random.choice([100 * nth, 100 * nth, 5]), random.randint(1, 3)
+        columns: dict[str, pa.Array] = {
+            "item": pa.array([f"i{random.randrange(3)}" for _ in range(rows)]),
+            "value": pa.array([1.5] * rows),
+        }
+        if random.random() < 0.7:
+            columns["$seq"] = pa.array(range(first, first + rows), pa.int64())
+        if random.random() < 0.1:
+            columns["value"] = pa.array(["bad"] * rows)
+        batch = pa.RecordBatch.from_pydict(columns)
+        name = random.choice(["items", "items", "items", "others"] + ["missing"] * (random.random() < 0.1))
+        one = Arrival(name, random.choice("ab"), batch, "test")
+        arrivals = [one, replace(one, batch=batch.slice(0, 1))] if "$seq" not in columns else [one]
+        key = RequestKey(random.choice("kl"), b"content") if random.random() < 0.15 else None
+        made.append(RowsRequest([] if random.random() < 0.05 else arrivals, key))
+    return made
+
+
+def rows_of(log: Log) -> list[tuple[str, str, dict[str, object]]]:
+    """All rows, as records of one row each."""
+    return [
+        (type(entry.record).__name__, entry.record.table, row)
+        for entry in log.read(log.start)
+        if isinstance(entry.record, Updates | Quarantined)
+        for row in entry.record.batch.to_pylist()
+    ]
+
+
+def test_requests_taken_together_are_what_they_are_one_after_the_other() -> None:
+    shared = 0
+    for seed in range(300):
+        together, alone = MemoryLog(), MemoryLog()
+        intakes = Intake(together, CLOCK), Intake(alone, CLOCK)
+        for intake in intakes:
+            intake.define(TABLE)
+            intake.define(replace(TABLE, name="others"))
+        random = Random(seed)
+        for _ in range(2):
+            requests = requests_at_random(random)
+            outcomes = intakes[0].take_all(requests)
+            expected: list[IntakeReceipt | SlackwaterError] = []
+            for request in requests:
+                try:
+                    expected.append(intakes[1].take(request.arrivals, request.key))
+                except SlackwaterError as error:
+                    expected.append(error)
+            assert [str(one) for one in outcomes] == [str(one) for one in expected], seed
+            assert rows_of(together) == rows_of(alone), seed
+        shared += len(list(together.read(Position(0)))) < len(list(alone.read(Position(0))))
+        memories = [memory_of(intake) for intake in intakes]
+        assert memories[0] == memories[1]
+        # A crash forgets nothing: the memory that the log gives is that of the intake.
+        assert memory_of(Intake(together, CLOCK)) == memories[0]
+    assert shared > 100
+
+
+def memory_of(intake: Intake) -> bytes:
+    memory = intake._memory
+    memory.place = Place(1, Position(0))
+    return encode(
+        replace(memory, seen=dict(sorted(memory.seen.items())), requests=dict(sorted(memory.requests.items())))
+    )

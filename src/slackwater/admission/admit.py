@@ -45,7 +45,8 @@ def admit(arrival: Arrival, table: TableSchema, seen: Seen, now: Instant, limits
     limits = limits or Limits()
     run = admit_run((arrival,), (now,), table, {arrival.source: seen}, limits)
     if run is None:
-        return admit_generally(arrival, table, seen, now, limits)
+        original = arrival if arrival.original is None else arrival.original()
+        return admit_generally(original, table, seen, now, limits)
     return Admission(run.accepted, _NONE_QUARANTINED, 0, run.seen[arrival.source], ignored_columns=run.ignored_columns)
 
 

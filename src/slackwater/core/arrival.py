@@ -3,6 +3,7 @@
 Needs the `node` extra, as `core.arrow` does.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -38,6 +39,9 @@ class Arrival:
     `place` says where the rows come from in words a person can follow (a file, an address); `rows` are the numbers
     of the batch's rows there, counted from 1 (without them the rows of the batch itself are counted). `timezone` is
     the zone of times that carry none.
+
+    A reader that decodes by the table's schema gives `original`, which makes the arrival anew with its columns as they
+    came: what is refused is then shown as it came.
     """
 
     table: str
@@ -47,3 +51,4 @@ class Arrival:
     rows: pa.Array | None = None
     timezone: str | None = None
     refused: tuple[Refusal, ...] = ()
+    original: "Callable[[], Arrival] | None" = None

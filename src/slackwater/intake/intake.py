@@ -17,9 +17,9 @@ more; `blind_before` says up to which position. A memory of a history that is no
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -28,13 +28,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.admission import Admission, Limits, Reason, Seen, admit
+from slackwater.admission import Admission, Limits, Reason, RunAdmission, Seen, admit, admit_run
 from slackwater.admission.identity import of_former
 from slackwater.core import disk
 from slackwater.core.arrival import Arrival, RequestKey
 from slackwater.core.arrow import EVENT_TIME, SEQUENCE, SOURCE
 from slackwater.core.clock import Clock
-from slackwater.core.errors import SchemaError
+from slackwater.core.errors import SchemaError, SlackwaterError
 from slackwater.core.lineage import Place
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Instant, Position
@@ -54,6 +54,14 @@ KEYS_EVERY = 3600 * 1_000_000
 """Microseconds of the log clock between two purges of idempotency keys: sources that send no more leave none."""
 
 _report = logging.getLogger("slackwater.intake")
+
+
+@dataclass(frozen=True, slots=True)
+class RowsRequest:
+    """Arrivals that are taken together, under an idempotency key or without one."""
+
+    arrivals: Sequence[Arrival]
+    key: RequestKey | None = None
 
 
 class Intake:
@@ -144,6 +152,60 @@ class Intake:
         if position - self._saved >= SAVE_EVERY:
             self.save()
         return IntakeReceipt(0, 0, 0, position) if receipt is None else replace(receipt, position=position)
+
+    def take_all(self, requests: Sequence[RowsRequest]) -> list[IntakeReceipt | SlackwaterError]:
+        """Take requests one after the other; what refuses one of them stands in place of its receipt.
+
+        Neighbours whose rows have one layout and no fault are admitted at once and become one record.
+        """
+        outcomes: list[IntakeReceipt | SlackwaterError] = []
+        for run in _runs(requests):
+            outcomes += self._take_neighbours(run)
+        return outcomes
+
+    def _take_neighbours(self, run: Sequence[RowsRequest]) -> list[IntakeReceipt | SlackwaterError]:
+        """Take neighbours as one, or each half by itself where that cannot be: one fault costs log₂(requests) tries."""
+        if len(run) == 1:
+            return [self._outcome(run[0])]
+        together = self._take_run(run)
+        if together is not None:
+            return [*together]
+        middle = len(run) // 2
+        return [*self._take_neighbours(run[:middle]), *self._take_neighbours(run[middle:])]
+
+    def _outcome(self, request: RowsRequest) -> IntakeReceipt | SlackwaterError:
+        try:
+            return self.take(request.arrivals, request.key)
+        except SlackwaterError as error:
+            return error
+
+    def _take_run(self, requests: Sequence[RowsRequest]) -> list[IntakeReceipt] | None:
+        """The receipts of requests that were taken as one; None, and nothing is taken, where that cannot be."""
+        self._catch_up()
+        arrivals = [arrival for request in requests for arrival in request.arrivals]
+        table = self.tables.find(arrivals[0].table)
+        if table is None:
+            return None
+        clock = self._memory.log_clock
+        first = self._stamp(clock, self._clock.now())
+        # Each stamp is a microsecond after the one before, which is not before the wall clock.
+        stamps = [Instant(first + nth) for nth in range(len(arrivals))]
+        known = self._memory.seen
+        before = {arrival.source: known.get((table.name, arrival.source)) or Seen() for arrival in arrivals}
+        result = admit_run(arrivals, stamps, table, before, self._limits)
+        if result is None:
+            return None
+        record = Updates(table.name, result.accepted, stamps[-1])
+        begin = self._log.end
+        position = self._log.append([record])
+        for source, seen in result.seen.items():
+            known[table.name, source] = seen
+        self._memory.log_clock = self._clock_after(clock, record)
+        self._purge_keys()
+        self._remembered = position
+        if position - self._saved >= SAVE_EVERY:
+            self.save()
+        return list(_receipts(requests, result, begin))
 
     def save(self) -> None:
         """Write the memory down, so that older parts of the log are not needed to know repeats."""
@@ -315,7 +377,7 @@ def _keyed(records: Sequence[Updates | Quarantined], request: RequestKey) -> lis
 
 def _receipt(result: Admission, *, keyed: bool) -> IntakeReceipt:
     """The receipt of one arrival, but for the position."""
-    promised = Promises.of(result.accepted, keyed=keyed)
+    promised = Promises.of(result.accepted.column(SEQUENCE).to_numpy(), keyed=keyed)
     if result.outside_window or result.seen.floor:
         promised = replace(promised, outside_window=result.outside_window, known_from=result.seen.floor)
     return IntakeReceipt(
@@ -327,6 +389,40 @@ def _receipt(result: Admission, *, keyed: bool) -> IntakeReceipt:
         result.ignored_columns,
         promised,
     )
+
+
+def _runs(requests: Sequence[RowsRequest]) -> Iterator[Sequence[RowsRequest]]:
+    """Neighbours of one table without a key, others alone."""
+    begin = 0
+    for at in range(1, len(requests) + 1):
+        if at == len(requests) or not _is_run(requests[begin], requests[at]):
+            yield requests[begin:at]
+            begin = at
+
+
+def _is_run(one: RowsRequest, other: RowsRequest) -> bool:
+    if one.key is not None or other.key is not None or not one.arrivals or not other.arrivals:
+        return False
+    name = one.arrivals[0].table
+    return all(arrival.table == name for request in (one, other) for arrival in request.arrivals)
+
+
+def _receipts(requests: Sequence[RowsRequest], result: RunAdmission, begin: Position) -> Iterator[IntakeReceipt]:
+    """The receipt of each request of a run; `begin` is where the log ended before it."""
+    counts = iter(result.counts)
+    at = 0
+    for request in requests:
+        start = at
+        known_from = 0
+        for arrival in request.arrivals:
+            at += next(counts)
+            known_from = max(known_from, result.seen[arrival.source].floor)
+        promised = Promises.of(result.sequences[start:at], keyed=False)
+        if known_from:
+            promised = replace(promised, known_from=known_from)
+        yield IntakeReceipt(
+            at - start, 0, 0, Position(begin + at), ignored_columns=result.ignored_columns, promised=promised
+        )
 
 
 def _numbers(record: Updates | Quarantined, own: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

@@ -3,10 +3,9 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pyarrow as pa
+import numpy.typing as npt
 
 from slackwater.admission.deduplication import SMALLEST_CONTENT
-from slackwater.core.arrow import SEQUENCE
 from slackwater.core.types import Position
 
 
@@ -27,9 +26,8 @@ class Promises:
     known_from: int = 0
 
     @classmethod
-    def of(cls, accepted: pa.RecordBatch, *, keyed: bool) -> "Promises":
-        """Count the identities of accepted rows; `keyed`: they came under an idempotency key."""
-        sequences = accepted.column(SEQUENCE).to_numpy()
+    def of(cls, sequences: npt.NDArray[np.int64], *, keyed: bool) -> "Promises":
+        """Count the identities of accepted rows by their numbers; `keyed`: they came under an idempotency key."""
         if not len(sequences) or sequences.min() >= 0:
             return cls(len(sequences))
         numbered, nameless = int((sequences >= 0).sum()), int(np.sum(sequences < SMALLEST_CONTENT))

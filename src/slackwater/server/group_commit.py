@@ -2,7 +2,8 @@
 
 While one group is on its way to the disk the next one gathers; so under load there is one flush for many requests,
 and without load a request waits for no other. A request submits a *change*: a function that reads the tables as
-they will be then and appends through the intake or the log. Its result is handed over after the flush.
+they will be then and appends through the intake or the log. Its result is handed over after the flush. Changes that
+are requests of rows (`RowsChange`) and wait beside each other are admitted together.
 
 A failed append ends in one of three ways. Nothing of it was kept, as on a full disk: the group is refused and the
 queue goes on. Its outcome is unknown, as where the servers of a log do not answer: the group is told so, and the tables
@@ -16,7 +17,7 @@ group that is written next, and is written by itself when nothing else comes.
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ from slackwater.core.clock import Clock
 from slackwater.core.errors import LogError, LogLocked, OutcomeUnknown, SlackwaterError, WriterBroken
 from slackwater.core.types import Instant, Position
 from slackwater.hosting.log_clock import LogClock
-from slackwater.intake import Intake
+from slackwater.intake import Intake, IntakeReceipt, RowsRequest
 from slackwater.log import Log, TimePassed
 from slackwater.server.uncommitted_log import UncommittedLog
 
@@ -63,6 +64,17 @@ class Target:
 
 
 Change: TypeAlias = Callable[[Target], Result]
+
+
+@dataclass(frozen=True, slots=True)
+class RowsChange:
+    """The change that takes a request of rows."""
+
+    request: RowsRequest
+
+    def __call__(self, target: Target) -> IntakeReceipt:
+        """Take the request by itself."""
+        return target.intake.take(self.request.arrivals, self.request.key)
 
 
 @dataclass(slots=True, eq=False)
@@ -143,8 +155,8 @@ class WriteQueue:
         self._queue.append(waiting)
         self._rows += rows
         self._awake.set()
-        # A client that goes away does not undo what others may be grouped with.
-        result: Result = await asyncio.shield(waiting.future)
+        # A client that goes away does not undo what others may be grouped with: only its future is cancelled.
+        result: Result = await waiting.future
         return result
 
     def keep_time(self, periods: frozenset[int]) -> None:
@@ -170,7 +182,6 @@ class WriteQueue:
         await asyncio.get_running_loop().run_in_executor(self._thread, self._write, group, self._due())
         self.groups += 1
         self.changes += len(group)
-        self._durable()
         if self.failure is not None:
             for waiting in self._queue:
                 waiting.error = self._refusal()
@@ -178,6 +189,8 @@ class WriteQueue:
         for waiting in group:
             self._rows -= waiting.rows
             _settle(waiting)
+        # After the callers: what they are answered does not wait for what is made of it.
+        self._durable()
         if self.failure is not None:
             raise self.failure
 
@@ -222,14 +235,7 @@ class WriteQueue:
             return
         if tick is not None:
             self._target.log.append([TimePassed(tick)])
-        for waiting in group:
-            try:
-                waiting.result = waiting.change(self._target)
-            except SlackwaterError as error:
-                waiting.error = error
-            except Exception as error:
-                _report.exception("a change failed")
-                waiting.error = error
+        self._run(group)
         try:
             end = self._target.log.flush()
             if tick is not None:
@@ -246,6 +252,32 @@ class WriteQueue:
             return
         if end - self._saved >= SAVE_EVERY:
             self._save()
+
+    def _run(self, group: Sequence[_Waiting]) -> None:
+        """Run the changes in order, requests of rows together with their neighbours."""
+        at = 0
+        while at < len(group):
+            requests: list[RowsRequest] = []
+            for waiting in group[at:]:
+                if not isinstance(waiting.change, RowsChange):
+                    break
+                requests.append(waiting.change.request)
+            run = group[at : at + max(len(requests), 1)]
+            at += len(run)
+            try:
+                if not requests:
+                    run[0].result = run[0].change(self._target)
+                    continue
+                for waiting, outcome in zip(run, self._target.intake.take_all(requests), strict=True):
+                    if isinstance(outcome, SlackwaterError):
+                        waiting.error = outcome
+                    else:
+                        waiting.result = outcome
+            except SlackwaterError as error:
+                _refuse(run, error)
+            except Exception as error:
+                _report.exception("a change failed")
+                _refuse(run, error)
 
     def save(self) -> Position:
         """Write the intake's memory down; on the thread, or when it is idle."""
@@ -306,6 +338,11 @@ class WriteQueue:
             if isinstance(entry.record, TimePassed):
                 self._log_clock = self._log_clock.after(entry.record.time)
         self._clock_end = end
+
+
+def _refuse(run: Sequence[_Waiting], error: Exception) -> None:
+    for waiting in run:
+        waiting.error = error
 
 
 def _told(error: Exception) -> SlackwaterError:

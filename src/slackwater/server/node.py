@@ -15,7 +15,7 @@ import asyncio
 import gc
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -23,6 +23,7 @@ from typing import TypeVar
 from msgspec import UnsetType
 
 from slackwater.admission import Limits
+from slackwater.core.arrival import Arrival, RequestKey
 from slackwater.core.clock import Clock
 from slackwater.core.errors import HistoryReplaced, LogAway, LogError, SlackwaterError
 from slackwater.core.hosts import HostKind, Placement
@@ -36,12 +37,12 @@ from slackwater.dissemination.transports import TransportLimits
 from slackwater.hosting.log_clock import LogClock
 from slackwater.hosting.snapshots import SnapshotFolder
 from slackwater.hosting.step import Registration
-from slackwater.intake import MEMORY_FILE
+from slackwater.intake import MEMORY_FILE, IntakeReceipt, RowsRequest
 from slackwater.kinds.registry import kind_of
 from slackwater.log import Registered, Unregistered, open_log
 from slackwater.log.address import on_a_bus, shown
 from slackwater.server.channel_host import ChannelHost, split_address
-from slackwater.server.group_commit import Change, Result, Target, WriteQueue
+from slackwater.server.group_commit import Change, Result, RowsChange, Target, WriteQueue
 from slackwater.server.lanes.base import Lane
 from slackwater.server.lanes.registry import LANES
 from slackwater.server.log_follower import LogFollower
@@ -406,6 +407,10 @@ class Node:
             return await self._writing.submit(change, rows)
         except OSError as error:
             raise LogError(f"the log could not be written: {error}") from error
+
+    async def ingest(self, arrivals: Sequence[Arrival], key: RequestKey | None, rows: int) -> IntakeReceipt:
+        """Take rows and make them durable, together with those of others that wait."""
+        return await self.change(RowsChange(RowsRequest(arrivals, key)), rows)
 
     # ---- progress
 

@@ -64,14 +64,14 @@ def parse(text: bytes, most: int = MOST_COLUMNS) -> JsonRow | Fault:
             return Fault("nested-value", f"the member {name!r} holds {_kind(value)}; expected a scalar")
         if name.startswith(RESERVED_PREFIX):
             return Fault("reserved-name", f"the member {name!r} begins with {RESERVED_PREFIX!r}, kept for Slackwater")
-    if not _surely_once(text, len(found)):
+    if not is_surely_once(text, len(found)):
         twice = _repeated(text)
         if twice is not None:
             return Fault("duplicate-key", f"the member {twice!r} occurs twice")
     return found
 
 
-def _surely_once(text: bytes, members: int) -> bool:
+def is_surely_once(text: bytes, members: int) -> bool:
     """Whether counting proves that no member was overwritten by a second one of its name; cheapest proof first.
 
     Every member has a colon after its quote. So no more colons than members means no member is hidden; and so do no

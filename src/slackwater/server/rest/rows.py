@@ -3,18 +3,20 @@
 import asyncio
 import hashlib
 from dataclasses import asdict, replace
+from functools import partial
 from http import HTTPStatus
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 from starlette.responses import Response
 
 from slackwater.core.arrival import Arrival, Refusal, RequestKey
 from slackwater.core.arrow import OPERATION, SEQUENCE, SOURCE
 from slackwater.core.errors import SourceError
+from slackwater.core.schema import TableSchema
 from slackwater.core.types import Position
 from slackwater.core.update import Operation
-from slackwater.intake import IntakeReceipt
 from slackwater.log import Quarantined
 from slackwater.server.rest.arrow_bodies import read_batches
 from slackwater.server.rest.bodies import PromisesAnswer, QuarantineAnswer, QuarantinedRow, ReceiptAnswer
@@ -34,6 +36,7 @@ from slackwater.server.rest.tables import TABLE
 from slackwater.server.store import Scope
 from slackwater.sources.json_lines import JsonLinesReader
 from slackwater.sources.times import check_timezone
+from slackwater.sources.typed_json import reader_of
 
 KEY_HEADER = "Idempotency-Key"
 _LARGEST_FIRST = 2**61
@@ -44,7 +47,8 @@ _OPERATIONS = {"upsert": Operation.UPSERT, "delete": Operation.DELETE}
 
 async def send_rows(call: Call) -> Response:
     """Ingest rows."""
-    table = call.table(call.path("table")).name
+    schema = call.table(call.path("table"))
+    table = schema.name
     call.node.engine.check_rows(table)
     kind = call.media_type()
     if kind not in (JSON_LINES, ARROW):
@@ -67,7 +71,7 @@ async def send_rows(call: Call) -> Response:
     blank = replace(empty, timezone=timezone)
 
     def parse() -> list[Arrival]:
-        made = _from_lines(body, blank, first) if kind == JSON_LINES else _from_arrow(body, blank, first, call)
+        made = _from_json(body, blank, first, schema) if kind == JSON_LINES else _from_arrow(body, blank, first, call)
         return [_deleting(arrival) for arrival in made] if operation == "delete" else made
 
     request = None if key is None else RequestKey(key, _digest(kind, first, operation, timezone, body=body))
@@ -77,7 +81,7 @@ async def send_rows(call: Call) -> Response:
         raise RequestRefused(
             HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "limit", f"a request may have {call.limits.rows:,} rows, not {rows:,}"
         )
-    receipt: IntakeReceipt = await call.node.change(lambda target: target.intake.take(arrivals, request), max(rows, 1))
+    receipt = await call.node.ingest(arrivals, request, max(rows, 1))
     return answered(
         ReceiptAnswer(
             receipt.accepted,
@@ -95,6 +99,27 @@ def _digest(kind: str, *said: object, body: bytes) -> bytes:
     """What an idempotency key stands for: the body, and how it is read."""
     head = msgspec.json.encode((kind, *said))
     return hashlib.blake2b(head + b"\n" + body, digest_size=16).digest()
+
+
+def _from_json(body: bytes, blank: Arrival, first: int | None, table: TableSchema) -> list[Arrival]:
+    """Rows decoded by the schema of their table where they are as they should be, else line by line."""
+    # Rows with a time and without a number are known by what they say, as it came.
+    batches = None if first is None and table.event_time is not None else reader_of(table).read(body)
+    if batches is None:
+        return _from_lines(body, blank, first)
+    arrivals = []
+    begin = 0
+    for nth, batch in enumerate(batches):
+        if first is not None:
+            numbers = np.arange(first + begin, first + begin + batch.num_rows, dtype=np.int64)
+            batch = batch.append_column(SEQUENCE, pa.array(numbers))
+        begin += batch.num_rows
+        arrivals.append(replace(blank, batch=batch, original=partial(_line_by_line, body, blank, first, nth)))
+    return arrivals
+
+
+def _line_by_line(body: bytes, blank: Arrival, first: int | None, nth: int) -> Arrival:
+    return _from_lines(body, blank, first)[nth]
 
 
 def _from_lines(body: bytes, blank: Arrival, first: int | None) -> list[Arrival]:
@@ -137,8 +162,9 @@ def _deleting(arrival: Arrival) -> Arrival:
         raise wrong(f"the rows say themselves what they do ({OPERATION}); leave operation out")
     if arrival.batch.num_columns == 0:
         return arrival
-    deletions = pa.array([int(Operation.DELETE)] * arrival.batch.num_rows, pa.int8())
-    return replace(arrival, batch=arrival.batch.append_column(OPERATION, deletions))
+    deletions = pa.array(np.full(arrival.batch.num_rows, int(Operation.DELETE), np.int8))
+    batch, original = arrival.batch.append_column(OPERATION, deletions), arrival.original
+    return replace(arrival, batch=batch, original=None if original is None else lambda: _deleting(original()))
 
 
 async def list_quarantine(call: Call) -> Response:
