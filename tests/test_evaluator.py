@@ -1,5 +1,6 @@
 """The evaluator answers from the tables it is given, and can do nothing else."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pyarrow as pa
@@ -98,9 +99,44 @@ def test_the_database_itself_is_locked() -> None:
         "ATTACH '/tmp/never.db' AS other",
         "COPY (SELECT 1) TO '/tmp/never.csv'",
         "INSTALL httpfs",
+        "SELECT 1; SELECT 2",
+        "CREATE TABLE main.left_behind AS SELECT 1 AS x",
+        "CREATE TEMP TABLE left_behind AS SELECT 1 AS x",
+        "PREPARE later AS SELECT 1",
+        "SET VARIABLE x = 5",
+        "PRAGMA database_list",
+        "EXPLAIN SELECT 1",
     ):
         with pytest.raises(SqlError):
             evaluator.run(statement, {})
+
+
+def test_a_query_leaves_nothing_for_the_next() -> None:
+    evaluator = Evaluator(ServerLimits())
+    mine = pa.table({"secret": [42]})
+    assert evaluator.run("SELECT secret FROM mine", {"mine": mine}).column(0).to_pylist() == [42]
+    for statement in ("SELECT * FROM mine", "SELECT * FROM temp.mine", "SELECT * FROM memory.main.mine"):
+        with pytest.raises(SqlError):
+            evaluator.run(statement, {})
+    views = evaluator.run("SELECT view_name FROM duckdb_views() WHERE NOT internal", {})
+    tables = evaluator.run("SELECT table_name FROM duckdb_tables()", {})
+    assert views.num_rows == tables.num_rows == 0
+
+
+def test_queries_at_once_see_their_own_tables_alone() -> None:
+    """Two queries run at the same moment, each over other rows under the same name."""
+    evaluator, rounds = Evaluator(ServerLimits()), 30
+
+    def asked(value: int) -> set[int]:
+        rows = pa.table({"v": pa.array([value] * 5000)})
+        return {
+            found
+            for _ in range(rounds)
+            for found in evaluator.run("SELECT DISTINCT v FROM t", {"t": rows}).column(0).to_pylist()
+        }
+
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(asked, range(4))) == [{0}, {1}, {2}, {3}]
 
 
 def test_limits_on_rows_bytes_and_time() -> None:

@@ -1,14 +1,15 @@
 """One-shot SQL evaluator of servers and clients' caches: DuckDB over Arrow columns, in a sandbox.
 
-A query arrives as the statement that our own SQL room has bound and written, never as the text of a stranger. It runs
-in a database of its own that lives as long as the query: no files, no network, no extensions, no settings, one
-thread, so much memory, so much time, so many rows.
+A query arrives as the statement that our own SQL room has bound and written, never as the text of a stranger. The
+database is opened once, because that costs more than most queries: no files, no network, no extensions, settings
+locked, one thread. Each query runs on a cursor of its own. Tables are registered on the cursor, where no other query
+sees them, and nothing but one SELECT is run, so that no query leaves anything behind. Each may use so much memory, so
+much time, so many rows.
 """
 
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from datetime import time as time_of_day
 from decimal import Decimal
@@ -63,11 +64,13 @@ class EvaluationLimits(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
 class Evaluator:
-    """Answers one-shot queries; any number of threads may use it."""
+    """Answers one-shot queries; any number of threads may use it, and share its memory."""
 
-    limits: EvaluationLimits
+    def __init__(self, limits: EvaluationLimits) -> None:
+        self.limits = limits
+        self._guard = threading.Lock()
+        self._database: duckdb.DuckDBPyConnection | None = None
 
     def statement(self, query: OneShot) -> str:
         """The query in DuckDB's words; what cannot be allowed is refused."""
@@ -79,28 +82,21 @@ class Evaluator:
                 raise NotSupported(f"there is no function {node.name}")
         return tree.sql(dialect="duckdb")
 
-    def run(self, statement: str, tables: Mapping[str, pa.RecordBatch]) -> pa.Table:
+    def run(self, statement: str, tables: Mapping[str, pa.RecordBatch | pa.Table]) -> pa.Table:
         """Evaluate a statement over these tables and nothing else."""
-        database = duckdb.connect(
-            ":memory:",
-            config={
-                "enable_external_access": False,
-                "autoinstall_known_extensions": False,
-                "autoload_known_extensions": False,
-                "python_enable_replacements": False,
-                "memory_limit": f"{self.limits.query_memory // 1024}KiB",
-                "temp_directory": "",
-                "threads": 1,
-            },
-        )
+        cursor = self._cursor()
         try:
-            for name, batch in tables.items():
-                database.register(name, pa.Table.from_batches([batch]))
-            database.execute("SET TimeZone = 'UTC'")
-            database.execute("SET lock_configuration = true")
-            return self._limited(database, statement)
+            for name, rows in tables.items():
+                cursor.register(name, pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows)
+            return self._limited(cursor, statement)
         finally:
-            database.close()
+            cursor.close()
+
+    def _cursor(self) -> duckdb.DuckDBPyConnection:
+        with self._guard:
+            if self._database is None:
+                self._database = _locked_database(self.limits.query_memory)
+            return self._database.cursor()
 
     def _limited(self, database: duckdb.DuckDBPyConnection, statement: str) -> pa.Table:
         over = threading.Event()
@@ -134,7 +130,10 @@ class Evaluator:
     def _fetch(self, database: duckdb.DuckDBPyConnection, statement: str, deadline: float) -> pa.Table:
         batches: list[pa.RecordBatch] = []
         rows = size = 0
-        with database.sql(statement).to_arrow_reader(_CHUNK) as reader:
+        statements = database.extract_statements(statement)
+        if [one.type for one in statements] != [duckdb.StatementType.SELECT]:
+            raise SqlError("the query cannot be evaluated: it is not one SELECT")
+        with database.sql(statements[0]).to_arrow_reader(_CHUNK) as reader:
             for batch in reader:
                 rows += batch.num_rows
                 size += batch.nbytes
@@ -148,6 +147,25 @@ class Evaluator:
                     raise TooSlow(f"the query took longer than {self.limits.query_seconds:g} seconds; ask for less")
                 batches.append(batch)
             return pa.Table.from_batches(batches, schema=reader.schema)
+
+
+def _locked_database(memory: int) -> duckdb.DuckDBPyConnection:
+    """A database that reaches nothing outside itself, and whose settings no statement changes."""
+    database = duckdb.connect(
+        ":memory:",
+        config={
+            "enable_external_access": False,
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            "python_enable_replacements": False,
+            "memory_limit": f"{memory // 1024}KiB",
+            "temp_directory": "",
+            "threads": 1,
+        },
+    )
+    database.execute("SET GLOBAL TimeZone = 'UTC'")
+    database.execute("SET lock_configuration = true")
+    return database
 
 
 def _first_sentence(error: Exception) -> str:

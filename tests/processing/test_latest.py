@@ -97,7 +97,7 @@ def test_equals_a_dictionary_after_every_batch(history: tuple[TableSchema, list[
         ):
             key = table.key_of(new)
             assert table.key_of(old) == key
-            assert latest.slot_of(key) == slot
+            assert latest.find(key) == latest.slot_of(key) == slot
             told[key] = (old if had else None, new if has else None)
         assert told == {
             key: (before.get(key), after.get(key))
@@ -128,7 +128,9 @@ def test_a_deletion_is_remembered_against_late_rows() -> None:
 
 def test_a_key_may_be_named_before_there_is_a_row() -> None:
     latest = LatestTable(QUOTES)
+    assert latest.find(("b",)) == -1
     assert latest.slot_of(("b",)) == 0
+    assert latest.find(("b",)) == 0
     there, rows = latest.take(np.array([0]))
     assert there.tolist() == [False]
     assert python_rows(rows) == [("b", None)]

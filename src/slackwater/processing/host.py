@@ -59,8 +59,8 @@ class Host:
         """Queries as they stand in a snapshot, made when the first one is taken: most queries outlive many."""
         self._position = Position(0)
         self._time = Instant(0)
-        self.watch: Callable[[Changes], None] | None = None
-        """Is shown what every batch changes; not part of the state."""
+        self.watchers: list[Callable[[Changes], None]] = []
+        """Are shown what every batch changes; not part of the state."""
         self.rebuilt: dict[str, tuple[int, ...]] = {}
         """Operators whose state was not in the snapshot, or in an older form, and the queries registered again."""
 
@@ -183,10 +183,10 @@ class Host:
         tables = {name: self.latest(name) for name in sorted(batches)}
         changes = [table.fold(batches[name]) for name, table in tables.items()]
         self._position = position
-        if self.watch is not None:
+        for watch in self.watchers:
             for one in changes:
                 if len(one):
-                    self.watch(one)
+                    watch(one)
         return _combined([one.apply(changes, self._tables, position) for one in self.operators], position)
 
     def advance(self, time: Instant, position: Position) -> Notifications:

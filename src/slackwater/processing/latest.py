@@ -101,6 +101,10 @@ class LatestTable:
             column.valid[slot] = True
         return slot
 
+    def find(self, key: Key) -> int:
+        """The number of a key, −1 where it has none: asking gives it none."""
+        return self._index.get(key if len(key) > 1 else key[0], -1)
+
     @property
     def latest_time(self) -> int:
         """The latest event time of any key, 0 where there is none."""

@@ -61,7 +61,7 @@ class LabelPlanner(NodePlanner):
         self._changes: dict[str, deque[Changes]] = {}
         self._remembered: dict[str, int] = {}
         self._planning = False
-        node.engine.host.watch = self.changed
+        node.engine.host.watchers.append(self.changed)
 
     @property
     def _questions(self) -> CacheQueries:

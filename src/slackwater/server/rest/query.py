@@ -3,10 +3,12 @@
 import asyncio
 from dataclasses import replace
 from http import HTTPStatus
+from itertools import islice
 from typing import Any
 
 import msgspec
 import pyarrow as pa
+from sqlglot import exp
 from starlette.responses import Response
 
 from slackwater.core.errors import NotSupported
@@ -22,7 +24,8 @@ from slackwater.server.rest.operation import ARROW, JSON, Call, RestOperation, a
 from slackwater.server.rest.rights import visible_count, visible_rows
 from slackwater.server.rest.subscription_view import described, subscribed
 from slackwater.server.store import Scope
-from slackwater.sql import Catalog, ExplainTree, bind, explain, parse
+from slackwater.sessions.engine import NodeEngine
+from slackwater.sql import Catalog, ExplainTree, bind, explain, nodes, parse
 
 AS_OF_HEADER = "slackwater-as-of"
 _SUBSCRIPTION = pa.schema(
@@ -49,6 +52,8 @@ _SUBSCRIPTION = pa.schema(
     ]
 )
 """Columns of SHOW SUBSCRIPTIONS; the last six are of queries that are planned over aggregators."""
+_MOST_GUESSES = 1_000
+"""Registrations among whose names a misspelt one is looked for."""
 _PLANNED = frozenset({"predicted", "measured", "replans", "planning", "uncertain"})
 
 
@@ -110,13 +115,29 @@ async def _explained(call: Call, statement: Statement) -> ExplainTree:
 
 
 async def _bound(call: Call, sql: str) -> Statement:
-    engine = call.node.engine
-    names = tuple(one.name for one in engine.registrations.values() if one.name is not None)
-    catalog = Catalog(
-        tuple(engine.tables.values()), subscriptions=tuple({name.lower(): name for name in names}.values())
-    )
     # A long statement takes a while to read; meanwhile others are served.
-    return await asyncio.to_thread(lambda: bind(parse(sql), catalog))
+    parsed = await asyncio.to_thread(parse, sql)
+    engine = call.node.engine
+    catalog = Catalog(tuple(engine.tables.values()), subscriptions=_names_for(parsed.tree, engine))
+    return await asyncio.to_thread(bind, parsed, catalog)
+
+
+def _names_for(tree: exp.Expr, engine: NodeEngine) -> tuple[str, ...]:
+    """The names of registrations that a statement's own name is compared with: itself, or some to guess from."""
+    while isinstance(tree, nodes.ExplainOf):
+        tree = tree.this
+    match tree:
+        case nodes.Subscribe():
+            name = tree.alias
+        case nodes.DropNamed():
+            name = tree.name
+        case _:
+            return ()
+    known = engine.named(name)
+    if known is not None and known.name is not None:
+        return (known.name,)
+    some = islice(engine.registrations.values(), _MOST_GUESSES)
+    return tuple({one.name.lower(): one.name for one in some if one.name is not None}.values())
 
 
 async def _selected(call: Call, query: OneShot) -> tuple[pa.Table, Position]:
