@@ -133,7 +133,11 @@ class LightSocket(asyncio.Protocol):
 
     def say(self, message: FromClient) -> None:
         """Send a message."""
-        self._write(0x82, encode(message))
+        self.say_raw(encode(message))
+
+    def say_raw(self, payload: bytes) -> None:
+        """Send bytes as a message."""
+        self._write(0x82, payload)
 
     def _write(self, kind: int, payload: bytes) -> None:
         # A mask of zeros is a mask, and leaves the payload as it is.
