@@ -20,7 +20,17 @@ from slackwater.dissemination.encoding import (
     decode_published,
     encode,
 )
-from slackwater.dissemination.messages import Fact, Frame, FromClient, FromNode, Message, Published, Snapshot, Subscribe
+from slackwater.dissemination.messages import (
+    Fact,
+    Frame,
+    FromClient,
+    FromNode,
+    IngestRows,
+    Message,
+    Published,
+    Snapshot,
+    Subscribe,
+)
 
 TEXT = st.text(max_size=20)
 NUMBER = st.floats(allow_nan=False, allow_infinity=False)
@@ -31,6 +41,7 @@ PLAIN: Mapping[object, st.SearchStrategy[Any]] = {
     str: TEXT,
     bool: st.booleans(),
     float: NUMBER,
+    bytes: st.binary(max_size=20),
     type(None): st.none(),
     Any: st.one_of(st.none(), st.booleans(), WHOLE, NUMBER, TEXT),
 }
@@ -69,7 +80,8 @@ def test_every_message_is_one_of_a_client_of_a_node_of_a_channel_or_a_fact() -> 
         for one in vars(messages).values()
         if isinstance(one, type) and issubclass(one, Message) and one is not Message
     }
-    assert written == {*messages_of(FromClient), *messages_of(FromNode), *messages_of(Fact), Published}
+    rows = messages_of(IngestRows)
+    assert written == {*messages_of(FromClient), *messages_of(FromNode), *messages_of(Fact), *rows, Published}
 
 
 @pytest.mark.parametrize("how", Encoding)

@@ -129,7 +129,50 @@ class GiveUp(Message, frozen=True, tag="give up"):
     kept: WireRegion
 
 
+class ColumnRows(Message, frozen=True, tag="columns"):
+    """Rows as named columns of plain values, all of one length; times are ISO 8601 text."""
+
+    names: tuple[str, ...]
+    values: tuple[list[WireScalar], ...]
+
+
+class ArrowRows(Message, frozen=True, tag="arrow"):
+    """Rows as an Arrow IPC stream without compression or dictionaries; in JSON the bytes are base64 text."""
+
+    stream: bytes
+
+
+IngestRows: TypeAlias = ColumnRows | ArrowRows
+
+
+class Ingest(Message, frozen=True, tag="ingest"):
+    """Rows for a table, `count` of them, numbered from `first` on; of one stream each message begins where one ended.
+
+    `stream` is the client's number for (`table`, `source`, `timezone`) in this session. Rows are known by source and
+    number, so that a client which repeats after a new connection what was not acknowledged repeats nothing. Only sent
+    to a node that granted a window (`Welcome.ingest`), and never more than it.
+    """
+
+    stream: Count
+    table: str
+    source: str
+    first: Count
+    count: Count
+    rows: IngestRows
+    deletes: bool = False
+    timezone: str | None = None
+
+
 # What a node says.
+
+
+class IngestWindow(msgspec.Struct, frozen=True, array_like=True):
+    """How much a client may have sent and not seen acknowledged: rows, bytes of messages, streams; and one message."""
+
+    rows: Count
+    bytes: Count
+    streams: Count
+    message: Count
 
 
 class Welcome(Message, frozen=True, tag="welcome"):
@@ -140,6 +183,9 @@ class Welcome(Message, frozen=True, tag="welcome"):
     `incarnation` is that of the log the session is served from: with it every position of the session is a place. Of
     what the client holds, states as of positions up to `kept` are part of this log's history; others never were, as
     after a restore from a copy, and the client drops them.
+
+    `ingest`: the window for rows over this connection. None where the node takes none from this client, as every node
+    does that does not know the field: REST takes them then, or says why not.
     """
 
     session: str
@@ -150,6 +196,7 @@ class Welcome(Message, frozen=True, tag="welcome"):
     version: int = VERSION
     incarnation: Count = 0
     kept: Count = 0
+    ingest: IngestWindow | None = None
 
 
 class Subscribed(Message, frozen=True, tag="subscribed"):
@@ -316,5 +363,38 @@ class Goodbye(Message, frozen=True, tag="goodbye"):
     again: bool = True
 
 
-FromClient: TypeAlias = Open | Subscribe | Unsubscribe | CatchUp | Ack | Ask | Report | GiveUp
-FromNode: TypeAlias = Welcome | Frame | Goodbye
+class Ingested(Message, frozen=True, tag="ingested"):
+    """All rows of the stream with numbers below `next` that came in this session are durable.
+
+    The counts are of the rows since the last such message: taken, refused, known already, and of the refused those
+    `outside_window`, of which it is not known whether they were taken before. The numbers of the source are known from
+    `known_from` on. `position` is the end of the log then.
+    """
+
+    stream: Count
+    next: Count
+    accepted: Count
+    quarantined: Count
+    repeats: Count
+    position: Count
+    outside_window: Count = 0
+    known_from: Count = 0
+
+
+class IngestRefused(Message, frozen=True, tag="ingest refused"):
+    """Rows of the stream from number `next` on were not taken, and why; `status` and `code` are those of REST.
+
+    `again`: send them again from there, after a pause; all that was under way behind them was let go. Otherwise the
+    stream is over in this session. What came before `next` is acknowledged as ever.
+    """
+
+    stream: Count
+    next: Count
+    status: Count
+    code: str
+    why: str
+    again: bool
+
+
+FromClient: TypeAlias = Open | Subscribe | Unsubscribe | CatchUp | Ack | Ask | Report | GiveUp | Ingest
+FromNode: TypeAlias = Welcome | Frame | Goodbye | Ingested | IngestRefused

@@ -17,12 +17,13 @@ from starlette.websockets import WebSocket
 
 from slackwater.core.errors import ProtocolError
 from slackwater.dissemination.encoding import Encoding, decode_from_client
-from slackwater.dissemination.messages import Ack, FromClient, Subscribe
+from slackwater.dissemination.messages import Ack, FromClient, Ingest, Subscribe
 from slackwater.dissemination.transports import Carried, Closed, Connection, TransportLimits
 from slackwater.dissemination.transports.asgi import AsgiSocket
 from slackwater.dissemination.transports.socket import WebSocketConnection
 from slackwater.server.access import Caller, caller
 from slackwater.server.group_commit import Busy
+from slackwater.server.live_ingest import LiveIngest, window
 from slackwater.server.node import Node
 from slackwater.server.rest.errors import RequestRefused, answer
 from slackwater.server.session_host import Sessions
@@ -131,11 +132,14 @@ class Live:
     async def serve(self, connection: Connection, who: Caller, encoding: Encoding, sessions: Sessions) -> None:
         """Serve an authorised connection in one of the lanes until it ends."""
         port = _Port(connection)
-        principal = Principal(who.name, may_register=self._node.writable)
+        granted = window(self._node.settings.limits, who, self._node)
+        principal = Principal(who.name, may_register=self._node.writable, ingest=granted)
         number = sessions.connected(port, principal, encoding, who.token)
+        rows = LiveIngest(self._node, who, granted, lambda message: sessions.send(number, message))
         try:
-            await self._read(connection, sessions, number, encoding)
+            await self._read(connection, sessions, number, encoding, rows)
         finally:
+            rows.close()
             sessions.lost(number)
             if port.closing is not None:
                 await port.closing
@@ -165,7 +169,9 @@ class Live:
         if not self._node.ready:
             raise Busy("the node is not ready; come again in a moment")
 
-    async def _read(self, connection: Connection, sessions: Sessions, number: int, encoding: Encoding) -> None:
+    async def _read(
+        self, connection: Connection, sessions: Sessions, number: int, encoding: Encoding, rows: LiveIngest
+    ) -> None:
         wanted = bytes if encoding is Encoding.MESSAGEPACK else str
         statements = _Statements(self._node.engine.read, lambda message: sessions.received(number, message))
         why = None
@@ -180,7 +186,11 @@ class Live:
                 except ProtocolError as error:
                     why = str(error)[:500]
                     break
-                await statements.take(message, len(data))
+                if isinstance(message, Ingest):
+                    # Rows have an order of their own; a statement that is being read does not hold them up.
+                    rows.received(message, len(data))
+                else:
+                    await statements.take(message, len(data))
         except Closed:
             pass
         except BaseException:

@@ -60,6 +60,7 @@ from slackwater.server.store import STORE_FILE, Store
 from slackwater.server.upstreams import OfferedItems, Offers, Pulling, Upstream
 from slackwater.sessions.engine import NodeEngine
 from slackwater.sessions.events import Append, Event
+from slackwater.sessions.ingest_streams import IngestTotals
 from slackwater.sessions.limits import ServerLimits
 from slackwater.sessions.registrar import Registrar
 from slackwater.sessions.router import Router
@@ -148,6 +149,7 @@ class Node:
         self.snapshots = SnapshotFolder(settings.folder / "snapshots")
         self.schedule = SnapshotSchedule(self, Position(0))
         self.rates = Rates()
+        self.ingest_totals = IngestTotals()
         self.lanes: dict[HostKind, Lane] = {}
         self.log = open_log(settings.log, read_only=settings.follow is not None)
         try:

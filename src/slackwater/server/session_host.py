@@ -118,6 +118,10 @@ class Sessions:
             self.messages["received"] += 1
             self.handle(Received(number, message))
 
+    def send(self, number: int, message: FromNode) -> None:
+        """Write a message that is no business of the state."""
+        self._send(number, message)
+
     def lost(self, number: int) -> None:
         """A connection is gone."""
         if self._forget(number) is not None:

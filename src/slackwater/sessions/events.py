@@ -29,7 +29,7 @@ from slackwater.core.schema import TableSchema
 from slackwater.core.types import Position
 from slackwater.dissemination.delivery.base import ChannelAction
 from slackwater.dissemination.encoding import Encoding
-from slackwater.dissemination.messages import FromClient, FromNode
+from slackwater.dissemination.messages import FromClient, FromNode, IngestWindow
 from slackwater.hosting.registrations import Registrations
 from slackwater.hosting.step import Registration
 from slackwater.log.records import Registered, Unregistered
@@ -39,10 +39,11 @@ from slackwater.sessions.registrar import Registrar
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Authenticated client: a name for limits, and whether it may register new queries."""
+    """Authenticated client: a name for limits, whether it may register new queries, and how many rows it may stream."""
 
     name: str
     may_register: bool = True
+    ingest: IngestWindow | None = None
 
 
 # What happens.

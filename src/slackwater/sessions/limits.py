@@ -60,6 +60,14 @@ class ServerLimits:
     """Bytes that wait for a slow connection before back-pressure holds its session back."""
     unsent: int = 64 * 1024 * 1024
     """Bytes that may wait at all; more, as one snapshot larger than this, end the connection."""
+    ingest_rows: int = 65_536
+    """Rows that one live connection may have sent and not seen acknowledged."""
+    ingest_bytes: int = 2 * 1024 * 1024
+    """Bytes of the messages that carry them."""
+    ingest_streams: int = 64
+    """Streams of one live connection with rows that are not acknowledged."""
+    ingest_waiting: int = 256 * 1024 * 1024
+    """Bytes of such messages of all live connections; beyond that rows are refused, to be sent again later."""
     query_seconds: float = 10.0
     """A one-shot query."""
     query_memory: int = 512 * 1024 * 1024

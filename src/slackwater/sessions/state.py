@@ -251,7 +251,8 @@ class ServerState:
             if kept > self.position:
                 heapq.heappush(self._behind, (kept, session.connection))
         who, lease = (session.identity, self.node, self.generation), self.rules.lease
-        welcome = Welcome(*who, lease, message.clock, incarnation=lineage.current, kept=kept)
+        window = session.principal.ingest
+        welcome = Welcome(*who, lease, message.clock, incarnation=lineage.current, kept=kept, ingest=window)
         self._out.append(Send(session.connection, welcome))
 
     def _part(self, now: int) -> None:

@@ -294,6 +294,16 @@ class Metrics(msgspec.Struct, frozen=True):
     channel_published: Whole
     channel_members: Whole
     notifications: Whole
+    ingest_messages: Whole
+    """Messages with rows over live connections."""
+    ingest_changes: Whole
+    """Changes that they were gathered into."""
+    ingest_rows: Whole
+    """Rows of those that are durable, quarantined ones and repeats among them."""
+    ingest_refusals: Whole
+    """Messages that were refused, for a while or for good."""
+    ingest_waiting_bytes: Whole
+    """Bytes of messages whose rows are not durable yet."""
     log_appends: Whole
     log_changes: Whole
     resident_bytes: Whole

@@ -65,19 +65,26 @@ _STATUS: tuple[tuple[type[SlackwaterError], HTTPStatus, str], ...] = (
 )
 
 
-def answer(error: SlackwaterError) -> Response:
-    """An error as a response."""
+def status_and_code(error: SlackwaterError) -> tuple[HTTPStatus, str]:
+    """The status of an error and its name for programs."""
     if isinstance(error, RegistrationRefused):
-        return problem(HTTPStatus.CONFLICT, error.code, str(error))
+        return HTTPStatus.CONFLICT, error.code
     if isinstance(error, RequestRefused):
-        return problem(error.status, error.code, str(error), headers=error.headers)
+        return error.status, error.code
     for kind, status, code in _STATUS:
         if isinstance(error, kind):
-            headers = {"retry-after": "1"} if status in (429, 503) else {}
-            if isinstance(error, SqlError):
-                return problem(status, code, error.message, error.line, error.column)
-            return problem(status, code, str(error), headers=headers)
-    return problem(HTTPStatus.BAD_REQUEST, "refused", str(error))
+            return status, code
+    return HTTPStatus.BAD_REQUEST, "refused"
+
+
+def answer(error: SlackwaterError) -> Response:
+    """An error as a response."""
+    status, code = status_and_code(error)
+    if isinstance(error, RequestRefused):
+        return problem(status, code, str(error), headers=error.headers)
+    if isinstance(error, SqlError):
+        return problem(status, code, error.message, error.line, error.column)
+    return problem(status, code, str(error), headers={"retry-after": "1"} if status in (429, 503) else {})
 
 
 def problem(
