@@ -84,6 +84,19 @@ class Seen:
             seen = replace(seen, recent=np.concatenate([self.recent, hashes[new]])[-RECENT:])
         return fresh, seen, given_up
 
+    def after_next(self, first: int, last: int) -> "Seen | None":
+        """The memory after the numbers from `first` to `last`, where they go on from the latest one; None elsewhere.
+
+        >>> after = Seen(np.array([1]), np.array([4])).after_next(5, 7)
+        >>> after.ranges(), after.after_next(7, 9) is None
+        ([(1, 7)], True)
+        """
+        if not len(self.ends) or first != self.ends[-1] + 1 or first < self.floor:
+            return None
+        ends = self.ends.copy()
+        ends[-1] = last
+        return Seen(self.starts, ends, self.recent, self.floor)
+
     def _numbered(self, numbers: Integers, fresh: Flags) -> tuple["Seen", int]:
         """The same for numbers from the floor on."""
         if not len(numbers):

@@ -120,7 +120,13 @@ def _remembered(
         own = sequences[begin : begin + count]
         begin += count
         before = after.get(arrival.source) or seen.get(arrival.source) or Seen()
-        if own[0] < SMALLEST_CONTENT and own.max() < SMALLEST_CONTENT:
+        first = int(own[0])
+        if first >= 0 and (count == 1 or (own[1:] - own[:-1] == 1).all()):
+            extended = before.after_next(first, first + count - 1)
+            if extended is not None:
+                after[arrival.source] = extended
+                continue
+        if first < SMALLEST_CONTENT and own.max() < SMALLEST_CONTENT:
             # Without identity: always fresh, and not remembered.
             after[arrival.source] = before
             continue

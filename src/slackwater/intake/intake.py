@@ -410,6 +410,7 @@ def _is_run(one: RowsRequest, other: RowsRequest) -> bool:
 def _receipts(requests: Sequence[RowsRequest], result: RunAdmission, begin: Position) -> Iterator[IntakeReceipt]:
     """The receipt of each request of a run; `begin` is where the log ended before it."""
     counts = iter(result.counts)
+    numbered = result.sequences.min() >= 0
     at = 0
     for request in requests:
         start = at
@@ -417,7 +418,7 @@ def _receipts(requests: Sequence[RowsRequest], result: RunAdmission, begin: Posi
         for arrival in request.arrivals:
             at += next(counts)
             known_from = max(known_from, result.seen[arrival.source].floor)
-        promised = Promises.of(result.sequences[start:at], keyed=False)
+        promised = Promises(at - start) if numbered else Promises.of(result.sequences[start:at], keyed=False)
         if known_from:
             promised = replace(promised, known_from=known_from)
         yield IntakeReceipt(

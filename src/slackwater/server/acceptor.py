@@ -49,7 +49,8 @@ class Slot:
         self._transport: asyncio.Transport | None = None
         self._unsent = 0
         self._dropped = False
-        self._recognised = False
+        self.is_recognised = False
+        """True once a request over the connection was admitted."""
         self.number = number
 
     def begin(self, transport: asyncio.Transport) -> None:
@@ -68,9 +69,11 @@ class Slot:
 
     def recognise(self) -> None:
         """A request over it was admitted."""
+        if self.is_recognised:
+            return
         self._acceptor.slots.recognise(self.number)
-        if not self._recognised and self._transport is not None:
-            self._recognised = True
+        if self._transport is not None:
+            self.is_recognised = True
             self._transport.max_size = self._read_size  # type: ignore[attr-defined]
             self._transport.set_write_buffer_limits()
 

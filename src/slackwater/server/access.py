@@ -6,6 +6,7 @@ this machine could reach it there; so requests that a browser sends for another 
 
 import ipaddress
 from dataclasses import dataclass
+from functools import lru_cache
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
@@ -13,6 +14,7 @@ from starlette.requests import HTTPConnection
 
 from slackwater.server.rest.errors import RequestRefused
 from slackwater.server.store import Scope, Store, Token
+from slackwater.server.whole_request import WholeRequest
 
 LOCAL = "local"
 """The owner of what is registered without a token."""
@@ -35,7 +37,7 @@ class Caller:
         return self.token is None or self.token.allows(scope)
 
 
-def caller(request: HTTPConnection, store: Store, scope: Scope) -> Caller:
+def caller(request: HTTPConnection | WholeRequest, store: Store, scope: Scope) -> Caller:
     """Authenticate a request and check the scope; a refusal otherwise."""
     if not store.any_token():
         _check_local(request)
@@ -75,18 +77,22 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _check_local(request: HTTPConnection) -> None:
+def _check_local(request: HTTPConnection | WholeRequest) -> None:
     origin = request.headers.get("origin")
     for what, address in (("Host", f"//{request.headers.get('host', '')}"), ("Origin", origin)):
-        if address is None:
-            continue
-        try:
-            host = urlsplit(address).hostname
-        except ValueError:
-            host = None
-        if host is None or not is_loopback(host):
+        if address is not None and not _is_local(address):
             raise RequestRefused(
                 HTTPStatus.FORBIDDEN,
                 "forbidden",
                 f"no token was made yet, so only this machine may ask; {what} names another (slackwater token create)",
             )
+
+
+@lru_cache(maxsize=64)
+def _is_local(address: str) -> bool:
+    """True if an address names this machine."""
+    try:
+        host = urlsplit(address).hostname
+    except ValueError:
+        return False
+    return host is not None and is_loopback(host)

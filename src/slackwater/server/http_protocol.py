@@ -3,6 +3,8 @@
 uvicorn has one time-out, for a connection that is idle after an answer, and a single byte ends it. A head or a body
 that never becomes complete, and an answer that the peer does not read, would be waited for as long as the peer likes.
 
+Whole requests for rows take a lane of their own (`server.direct_lane`).
+
 An answer is written piece by piece: the next one when the peer has taken most of those before. Otherwise all of it
 would wait in memory for each peer that asks for it and reads nothing.
 """
@@ -17,6 +19,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from slackwater.dissemination.transports.asgi import EXTENSION, HeldProtocol
 from slackwater.server.acceptor import Slot
 from slackwater.server.connections import ConnectionPhase
+from slackwater.server.direct_lane import DirectLane, Endpoint
+from slackwater.server.whole_request import HeadReader
 
 HEAD_BYTES = 16 * 1024
 """Bytes of the head of a request that are kept until it is complete."""
@@ -27,9 +31,10 @@ _PIECE = 16 * 1024
 class SlotProtocol(H11Protocol):
     """HTTP/1.1 over a connection with a slot."""
 
-    def __init__(self, slot: Slot, **arguments: Any) -> None:
+    def __init__(self, slot: Slot, direct: tuple[Endpoint, HeadReader] | None = None, **arguments: Any) -> None:
         super().__init__(**arguments)
-        self._slot = slot
+        self.slot = slot
+        self._lane = None if direct is None else DirectLane(self, *direct)
         self.app = _in_pieces(self.app, slot)
         self._upgraded = False
         made_for = self.ws_protocol_class
@@ -47,17 +52,57 @@ class SlotProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin with the head of a request."""
         super().connection_made(transport)
-        self._slot.begin(transport)
+        self.slot.begin(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Give the slot back."""
         super().connection_lost(exc)
-        self._slot.gone()
+        if self._lane is not None:
+            self._lane.forget()
+        self.slot.gone()
 
     def data_received(self, data: bytes) -> None:
-        """Tell what the connection is at now."""
+        """Hand what came to the lane of direct requests, and what that one leaves to the general protocol."""
+        rest = data if self._lane is None else self._lane.take(data)
+        if rest is not None:
+            self.receive_generally(rest)
+
+    def receive_generally(self, data: bytes) -> None:
+        """Take what came as any HTTP, and tell what the connection is at now."""
         super().data_received(data)
         self._tell()
+
+    def shutdown(self) -> None:
+        """End the connection, after the answer that is under way."""
+        if self._lane is None or not self._lane.end():
+            super().shutdown()
+
+    # ---- direct requests
+
+    @property
+    def is_between_requests(self) -> bool:
+        """True if nothing is under way and nothing waits to be sent."""
+        cycle: RequestResponseCycle | None = self.cycle
+        return (
+            not self._upgraded
+            and (cycle is None or cycle.response_complete)
+            and self.conn.their_state is h11.IDLE
+            and self.conn.our_state is h11.IDLE
+            and not self.conn.trailing_data[0]
+            and not self.flow.write_paused
+        )
+
+    def begin_direct(self, phase: ConnectionPhase) -> None:
+        """A direct request has begun."""
+        self._unset_keepalive_if_required()
+        self.slot.enter(phase)
+
+    def end_direct(self) -> None:
+        """A direct request was answered."""
+        self.server_state.total_requests += 1
+        self._unset_keepalive_if_required()
+        self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
+        self.slot.enter(ConnectionPhase.IDLE)
 
     def handle_events(self) -> None:
         """Add the slot to the scope of a request; its task begins after this returns."""
@@ -65,7 +110,7 @@ class SlotProtocol(H11Protocol):
         # uvicorn has no scope and no cycle before the first request, though it does not say so.
         scope: HTTPScope | None = self.scope
         if scope is not None and not self._upgraded:
-            scope.setdefault("extensions", {})[EXTENSION] = {"slot": self._slot}
+            scope.setdefault("extensions", {})[EXTENSION] = {"slot": self.slot}
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is no request. Where another one has begun no answer fits in: the connection ends."""
@@ -90,11 +135,11 @@ class SlotProtocol(H11Protocol):
         if theirs is h11.IDLE:
             # Before the first request the time runs from the beginning. What came may be the late end of a body.
             began = cycle is None or bool(self.conn.trailing_data[0])
-            self._slot.enter(ConnectionPhase.HEAD if began else ConnectionPhase.IDLE)
+            self.slot.enter(ConnectionPhase.HEAD if began else ConnectionPhase.IDLE)
         elif theirs is h11.SEND_BODY:
-            self._slot.enter(ConnectionPhase.REST if answered else ConnectionPhase.BODY)
+            self.slot.enter(ConnectionPhase.REST if answered else ConnectionPhase.BODY)
         else:
-            self._slot.enter(ConnectionPhase.IDLE if answered else ConnectionPhase.ANSWER)
+            self.slot.enter(ConnectionPhase.IDLE if answered else ConnectionPhase.ANSWER)
 
 
 def _in_pieces(app: ASGI3Application, slot: Slot) -> ASGI3Application:

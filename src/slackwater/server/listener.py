@@ -29,12 +29,14 @@ from slackwater.server.access import is_loopback
 from slackwater.server.bus import check_bus, on_bus
 from slackwater.server.connections import ConnectionSlots, SlotLimits
 from slackwater.server.descriptors import descriptors_open, raise_limit, room_for_connections
+from slackwater.server.direct_lane import Endpoint
 from slackwater.server.http_protocol import HEAD_BYTES, SlotProtocol
 from slackwater.server.live import Live
 from slackwater.server.log_lines import LimitedHandler
 from slackwater.server.node import Node, NodeSettings
-from slackwater.server.rest.app import make_app
+from slackwater.server.rest.app import direct_endpoint, make_app
 from slackwater.server.store import STORE_FILE, Store
+from slackwater.server.whole_request import HeadReader
 from slackwater.sessions.limits import ServerLimits
 
 _report = logging.getLogger("slackwater.server")
@@ -160,6 +162,7 @@ async def _run(
         ),
         node.farewell,
         slots,
+        direct_endpoint(app),
     )
     state = node.settings.folder / STATE_FILE
 
@@ -200,12 +203,15 @@ async def _run(
 class _Server(uvicorn.Server):
     """uvicorn, which would end the process by the signal again before everything is put away."""
 
-    def __init__(self, config: uvicorn.Config, farewell: Callable[[], None], slots: ConnectionSlots) -> None:
+    def __init__(
+        self, config: uvicorn.Config, farewell: Callable[[], None], slots: ConnectionSlots, direct: Endpoint
+    ) -> None:
         super().__init__(config)
         self.signalled = False
         """Whether a signal asked for the end."""
         self._farewell = farewell
         self._slots = slots
+        self._direct = direct
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen: as uvicorn does, with connections that have slots."""
@@ -213,8 +219,10 @@ class _Server(uvicorn.Server):
         if self.lifespan.should_exit:
             sys.exit(STARTUP_FAILURE)
 
+        direct, state = (self._direct, HeadReader()), self.lifespan.state
+
         def make(slot: Slot) -> asyncio.Protocol:
-            return SlotProtocol(slot, config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+            return SlotProtocol(slot, direct, config=self.config, server_state=self.server_state, app_state=state)
 
         acceptors = [Acceptor(one, self._slots, make) for one in sockets or []]
         self.servers = acceptors  # type: ignore[assignment]

@@ -14,9 +14,10 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
-from slackwater.core.arrow import ARROW_TYPES
+from slackwater.core.arrow import ARROW_TYPES, SEQUENCE
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import DataType
 from slackwater.sources.base import BATCH_ROWS, LONGEST_LINE
@@ -68,8 +69,11 @@ class TypedJsonReader:
             (name, field, _ARROW[column.type]) for name, field, column in zip(names, fields, table.columns, strict=True)
         ]
 
-    def read(self, body: bytes) -> list[pa.RecordBatch] | None:
-        """The rows in batches as the exact reader would cut them; None where the exact reader has to look."""
+    def read(self, body: bytes, first: int | None = None) -> list[pa.RecordBatch] | None:
+        """The rows in batches as the exact reader would cut them; None where the exact reader has to look.
+
+        With `first` they are numbered from there on (`$seq`).
+        """
         try:
             rows = self._rows(body)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -95,6 +99,9 @@ class TypedJsonReader:
             arrays.append(array)
         if not arrays or not is_surely_once(body, present):
             return None
+        if first is not None:
+            names.append(SEQUENCE)
+            arrays.append(pa.array(np.arange(first, first + len(rows), dtype=np.int64)))
         batch = pa.RecordBatch.from_arrays(arrays, names=names)
         if len(rows) <= BATCH_ROWS:
             return [batch]

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from http import HTTPStatus
@@ -19,6 +19,7 @@ from slackwater.dissemination.transports.asgi import recognise
 from slackwater.evaluator import Evaluator
 from slackwater.server.access import Caller, caller
 from slackwater.server.connections import ConnectionSlots
+from slackwater.server.direct_lane import Endpoint
 from slackwater.server.group_commit import Busy
 from slackwater.server.live import Live
 from slackwater.server.node import Node
@@ -26,6 +27,8 @@ from slackwater.server.rest.errors import answer, problem
 from slackwater.server.rest.openapi import document
 from slackwater.server.rest.operation import JSON, Call, RestOperation, Service, wrong
 from slackwater.server.rest.routes import OPERATIONS
+from slackwater.server.rest.rows import SEND_ROWS
+from slackwater.server.whole_request import WholeRequest
 
 _report = logging.getLogger("slackwater.server")
 
@@ -68,7 +71,7 @@ def make_app(
     by_path: dict[str, list[Route]] = {}
     for route in routes:
         by_path.setdefault(route.path, []).append(route)
-    return Starlette(
+    app = Starlette(
         routes=[
             *(_together(path, some) for path, some in by_path.items()),
             Route("/v1/openapi.json", openapi, methods=["GET"]),
@@ -77,6 +80,8 @@ def make_app(
         exception_handlers={HTTPException: _http_problem, Exception: _unforeseen},
         lifespan=lifespan,
     )
+    app.state.direct = _endpoint(SEND_ROWS, service)
+    return app
 
 
 def _together(path: str, routes: list[Route]) -> Route:
@@ -90,10 +95,16 @@ def _together(path: str, routes: list[Route]) -> Route:
     return Route(path, dispatch, methods=sorted(by_method))
 
 
-def _endpoint(operation: RestOperation, service: Service) -> Callable[[Request], object]:
+def direct_endpoint(app: Starlette) -> Endpoint:
+    """The endpoint of an application for whole requests of rows."""
+    endpoint: Endpoint = app.state.direct
+    return endpoint
+
+
+def _endpoint(operation: RestOperation, service: Service) -> Callable[[Request | WholeRequest], Awaitable[Response]]:
     known = {one.name for one in operation.parameters if not one.in_path and not one.in_header}
 
-    async def endpoint(request: Request) -> Response:
+    async def endpoint(request: Request | WholeRequest) -> Response:
         service.busy += 1
         try:
             if service.busy > service.limits.requests:
@@ -109,7 +120,7 @@ def _endpoint(operation: RestOperation, service: Service) -> Callable[[Request],
         except asyncio.CancelledError:
             raise
         except Exception:
-            _report.exception("%s %s failed", request.method, operation.path)
+            _report.exception("%s %s failed", operation.method, operation.path)
             return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", "the server made a mistake; its log has more")
         finally:
             service.busy -= 1
@@ -117,7 +128,7 @@ def _endpoint(operation: RestOperation, service: Service) -> Callable[[Request],
     return endpoint
 
 
-def _check_parameters(request: Request, known: set[str]) -> None:
+def _check_parameters(request: Request | WholeRequest, known: set[str]) -> None:
     """A parameter that is misspelt must not be passed over in silence."""
     given = [name for name, _ in request.query_params.multi_items()]
     for name in given:

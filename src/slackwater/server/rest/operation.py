@@ -22,6 +22,7 @@ from slackwater.server.connections import ConnectionSlots
 from slackwater.server.node import Node
 from slackwater.server.rest.errors import RequestRefused
 from slackwater.server.store import Scope
+from slackwater.server.whole_request import WholeRequest
 from slackwater.sessions.limits import ServerLimits
 
 JSON = "application/json"
@@ -71,7 +72,7 @@ class Call:
     """One request under way."""
 
     service: Service
-    request: Request
+    request: Request | WholeRequest
     caller: Caller
 
     @property
@@ -99,7 +100,7 @@ class Call:
 
     def header(self, name: str, most: int = 128) -> str | None:
         """A header that is text."""
-        value = self.request.headers.get(name)
+        value = self.request.headers.get(name.lower())
         if value is not None and not (1 <= len(value) <= most and value.isascii() and value.isprintable()):
             raise wrong(f"the header {name} must have 1 to {most} printable characters of ASCII")
         return value
@@ -125,6 +126,10 @@ class Call:
 
     async def body(self, most: int) -> bytes:
         """The whole body, if it is not too large and does not come too slowly."""
+        if isinstance(self.request, WholeRequest):
+            if len(self.request.content) > most:
+                raise too_large(most)
+            return self.request.content
         pieces: list[bytes] = []
         size = 0
         try:

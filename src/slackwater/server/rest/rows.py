@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 
@@ -17,6 +17,7 @@ from slackwater.core.errors import SourceError
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Position
 from slackwater.core.update import Operation
+from slackwater.intake import Promises
 from slackwater.log import Quarantined
 from slackwater.server.rest.arrow_bodies import read_batches
 from slackwater.server.rest.bodies import PromisesAnswer, QuarantineAnswer, QuarantinedRow, ReceiptAnswer
@@ -42,6 +43,7 @@ KEY_HEADER = "Idempotency-Key"
 _LARGEST_FIRST = 2**61
 _INLINE = 32 * 1024
 """Bytes that are parsed at once; larger bodies are parsed on a thread, so that other requests need not wait."""
+_EMPTY = pa.RecordBatch.from_arrays([], names=[])
 _OPERATIONS = {"upsert": Operation.UPSERT, "delete": Operation.DELETE}
 
 
@@ -67,8 +69,7 @@ async def send_rows(call: Call) -> Response:
             raise wrong(str(error)) from None
     key = call.header(KEY_HEADER)
     body = await call.body(call.limits.body)
-    empty = Arrival(table, source, pa.RecordBatch.from_arrays([], names=[]), f"POST by {call.caller.name}")
-    blank = replace(empty, timezone=timezone)
+    blank = Arrival(table, source, _EMPTY, f"POST by {call.caller.name}", timezone=timezone)
 
     def parse() -> list[Arrival]:
         made = _from_json(body, blank, first, schema) if kind == JSON_LINES else _from_arrow(body, blank, first, call)
@@ -89,9 +90,15 @@ async def send_rows(call: Call) -> Response:
             receipt.repeats,
             receipt.position,
             [name[:128] for name in receipt.ignored_columns[:100]],
-            PromisesAnswer(**asdict(receipt.promised)),
+            _promised(receipt.promised),
             receipt.request_repeated,
         )
+    )
+
+
+def _promised(of: Promises) -> PromisesAnswer:
+    return PromisesAnswer(
+        of.by_number, of.by_request, of.by_content, of.at_least_once, of.outside_window, of.known_from
     )
 
 
@@ -104,18 +111,20 @@ def _digest(kind: str, *said: object, body: bytes) -> bytes:
 def _from_json(body: bytes, blank: Arrival, first: int | None, table: TableSchema) -> list[Arrival]:
     """Rows decoded by the schema of their table where they are as they should be, else line by line."""
     # Rows with a time and without a number are known by what they say, as it came.
-    batches = None if first is None and table.event_time is not None else reader_of(table).read(body)
+    batches = None if first is None and table.event_time is not None else reader_of(table).read(body, first)
     if batches is None:
         return _from_lines(body, blank, first)
-    arrivals = []
-    begin = 0
-    for nth, batch in enumerate(batches):
-        if first is not None:
-            numbers = np.arange(first + begin, first + begin + batch.num_rows, dtype=np.int64)
-            batch = batch.append_column(SEQUENCE, pa.array(numbers))
-        begin += batch.num_rows
-        arrivals.append(replace(blank, batch=batch, original=partial(_line_by_line, body, blank, first, nth)))
-    return arrivals
+    return [
+        Arrival(
+            blank.table,
+            blank.source,
+            batch,
+            blank.place,
+            timezone=blank.timezone,
+            original=partial(_line_by_line, body, blank, first, nth),
+        )
+        for nth, batch in enumerate(batches)
+    ]
 
 
 def _line_by_line(body: bytes, blank: Arrival, first: int | None, nth: int) -> Arrival:
@@ -209,49 +218,51 @@ def _quarantined(position: int, row: dict[str, object]) -> QuarantinedRow:
     )
 
 
-OPERATIONS = (
-    RestOperation(
-        "POST",
-        "/v1/tables/{table}/rows",
-        "sendRows",
-        "Send rows, as JSON lines or as an Arrow IPC stream. When the answer comes they are durable. "
-        "With `first` or the header Idempotency-Key, sending the same again changes nothing.",
-        send_rows,
-        Scope.INGEST,
-        {200: {JSON: ReceiptAnswer}},
-        takes={JSON_LINES: None, ARROW: None},
-        parameters=(
-            TABLE,
-            Parameter(
-                "source",
-                "Who sends: rows are known by their source and number. The token's name if left out.",
-                {"type": "string", "minLength": 1, "maxLength": 128},
-            ),
-            Parameter(
-                "first",
-                "The number of the first row; the others follow. Without it a row with an event time is known by what "
-                "it says, and any other is taken each time it comes.",
-                {"type": "integer", "minimum": 0, "maximum": _LARGEST_FIRST},
-            ),
-            Parameter(
-                "operation",
-                "What the rows do; a row to be deleted needs its key columns only.",
-                {"type": "string", "enum": list(_OPERATIONS)},
-            ),
-            Parameter(
-                "timezone",
-                "The zone of times that carry none, as Europe/Vienna.",
-                {"type": "string", "minLength": 1, "maxLength": 128},
-            ),
-            Parameter(
-                KEY_HEADER,
-                "The same request under the same key is taken once: of each source and table, for 24 hours.",
-                {"type": "string", "minLength": 1, "maxLength": 128},
-                in_header=True,
-            ),
+SEND_ROWS = RestOperation(
+    "POST",
+    "/v1/tables/{table}/rows",
+    "sendRows",
+    "Send rows, as JSON lines or as an Arrow IPC stream. When the answer comes they are durable. "
+    "With `first` or the header Idempotency-Key, sending the same again changes nothing.",
+    send_rows,
+    Scope.INGEST,
+    {200: {JSON: ReceiptAnswer}},
+    takes={JSON_LINES: None, ARROW: None},
+    parameters=(
+        TABLE,
+        Parameter(
+            "source",
+            "Who sends: rows are known by their source and number. The token's name if left out.",
+            {"type": "string", "minLength": 1, "maxLength": 128},
         ),
-        fails=frozenset({404, 409, 422}),
+        Parameter(
+            "first",
+            "The number of the first row; the others follow. Without it a row with an event time is known by what "
+            "it says, and any other is taken each time it comes.",
+            {"type": "integer", "minimum": 0, "maximum": _LARGEST_FIRST},
+        ),
+        Parameter(
+            "operation",
+            "What the rows do; a row to be deleted needs its key columns only.",
+            {"type": "string", "enum": list(_OPERATIONS)},
+        ),
+        Parameter(
+            "timezone",
+            "The zone of times that carry none, as Europe/Vienna.",
+            {"type": "string", "minLength": 1, "maxLength": 128},
+        ),
+        Parameter(
+            KEY_HEADER,
+            "The same request under the same key is taken once: of each source and table, for 24 hours.",
+            {"type": "string", "minLength": 1, "maxLength": 128},
+            in_header=True,
+        ),
     ),
+    fails=frozenset({404, 409, 422}),
+)
+
+OPERATIONS = (
+    SEND_ROWS,
     RestOperation(
         "GET",
         "/v1/tables/{table}/quarantine",
