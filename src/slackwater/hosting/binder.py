@@ -38,6 +38,10 @@ class Binder:
         self._catalog = None
         self._version += 1
 
+    def knows(self, sql: str) -> bool:
+        """True if a statement needs no parsing."""
+        return sql in self._bound or sql in self._refused or self._templates.knows(sql)
+
     def bind(self, sql: str, tables: Mapping[str, TableSchema]) -> BoundText:
         """The query, its text in normal form without a name, and its name."""
         known = self._bound.get(sql)

@@ -52,6 +52,8 @@ from slackwater.sql.explain_tree import Detail, ExplainTree
 STEP_ROWS = 8_192
 """Rows of one step; the event loop serves sockets between two steps."""
 STEP_REGISTRATIONS = 256
+QUICK_STATEMENT = 4_096
+"""Characters of a statement that are bound in an instant, once its like was read."""
 _FORMAT = 3
 _NO_QUERY = -1
 """Number of no query: to unregister it changes the position alone."""
@@ -148,6 +150,10 @@ class QueryEngine:
         """
         with suppress(SlackwaterError):
             self.host.warm_up(kept_as(self._binder.bind(sql, dict(self.host.tables))[0]))
+
+    def is_quick(self, sql: str) -> bool:
+        """True if a statement can be bound in an instant, because it or its like was read before."""
+        return len(sql) <= QUICK_STATEMENT and self._binder.knows(sql)
 
     def check_size(self, query: StandingQuery) -> None:
         """Refuse a query whose answer or state is too large, whatever its host."""

@@ -5,7 +5,8 @@ One connection has one task, the one that reads. Senders put messages into its b
 
 Reading a statement can take long, the first join of a machine longer than a client may be silent. It is read on a
 thread, and until it is known whatever the client says after it waits its turn (`_Statements`), but for
-acknowledgements: those say that the client is there.
+acknowledgements: those say that the client is there. One whose like was read before is quick: it needs no thread, and
+others have their turn after a few.
 """
 
 import asyncio
@@ -34,6 +35,8 @@ SUBPROTOCOLS = {"slackwater.msgpack": Encoding.MESSAGEPACK, "slackwater.json": E
 _GRACE = 2.0
 """Seconds that a peer has to take what was sent before a connection is dropped."""
 
+_QUICK_IN_A_ROW = 16
+"""Quick statements of one connection after which others have their turn."""
 _MOST_WAITING, _MOST_BYTES = 4_096, 1 << 20
 """Messages of one connection that wait for a statement, and their bytes; beyond that it is not read on."""
 
@@ -41,12 +44,16 @@ _MOST_WAITING, _MOST_BYTES = 4_096, 1 << 20
 class _Statements:
     """The messages of one connection, handed on in order; a statement is read first, while others wait behind it."""
 
-    def __init__(self, read: Callable[[str], None], hand_on: Callable[[FromClient], None]) -> None:
+    def __init__(
+        self, read: Callable[[str], None], is_quick: Callable[[str], bool], hand_on: Callable[[FromClient], None]
+    ) -> None:
         self._read = read
+        self._is_quick = is_quick
         self._hand_on = hand_on
         self._waiting: deque[tuple[FromClient, int]] = deque()
         self._bytes = 0
         self._reading: asyncio.Task[None] | None = None
+        self._in_a_row = 0
 
     async def take(self, message: FromClient, size: int) -> None:
         """Hand a message on when its turn comes; returns before that unless too much waits."""
@@ -57,9 +64,14 @@ class _Statements:
             return
         if len(self._waiting) >= _MOST_WAITING or self._bytes >= _MOST_BYTES:
             await self.settled()
-        if self._reading is None and not isinstance(message, Subscribe):
-            self._hand_on(message)
-            return
+        if self._reading is None:
+            if not isinstance(message, Subscribe):
+                self._hand_on(message)
+                return
+            if self._is_quick(message.sql):
+                self._hand_on(message)
+                await self._let_others_have_their_turn()
+                return
         self._waiting.append((message, size))
         self._bytes += size
         if self._reading is None:
@@ -80,10 +92,19 @@ class _Statements:
         while self._waiting:
             message, size = self._waiting[0]
             if isinstance(message, Subscribe):
-                await asyncio.to_thread(self._read, message.sql)
+                if self._is_quick(message.sql):
+                    await self._let_others_have_their_turn()
+                else:
+                    await asyncio.to_thread(self._read, message.sql)
             self._waiting.popleft()
             self._bytes -= size
             self._hand_on(message)
+
+    async def _let_others_have_their_turn(self) -> None:
+        self._in_a_row += 1
+        if self._in_a_row >= _QUICK_IN_A_ROW:
+            self._in_a_row = 0
+            await asyncio.sleep(0)
 
 
 class _Port:
@@ -173,7 +194,8 @@ class Live:
         self, connection: Connection, sessions: Sessions, number: int, encoding: Encoding, rows: LiveIngest
     ) -> None:
         wanted = bytes if encoding is Encoding.MESSAGEPACK else str
-        statements = _Statements(self._node.engine.read, lambda message: sessions.received(number, message))
+        engine = self._node.engine
+        statements = _Statements(engine.read, engine.is_quick, lambda message: sessions.received(number, message))
         why = None
         try:
             while True:

@@ -35,7 +35,7 @@ class Holder(Protocol):
     encoding: Encoding
     held: dict[int, Held]
     by_query: dict[int, set[int]]
-    unanswered: set[int]
+    unanswered: dict[int, int]
     dropping: dict[int, int]
     touched: set[int]
     as_of: int | None
@@ -142,7 +142,7 @@ def _subscribed(
         # What is not wanted any more can be asked for by a message that was late.
         holder.drop(fact.ref, now, out)
         return
-    holder.unanswered.discard(fact.ref)
+    holder.unanswered.pop(fact.ref, None)
     holder.touched.add(fact.ref)
     _unlist(holder, held)
     holder.by_query.setdefault(fact.query, set()).add(fact.ref)
@@ -153,7 +153,6 @@ def _subscribed(
         held.freeze(holder.as_of, holder.until)
         holder.channels.admit(held, place, now, out)
         if not _takes(held, place, taken, whole=True):
-            held.asked = None
             return
     if suspended is None:
         _describe(held, fact, out)
@@ -186,7 +185,7 @@ def _refused(holder: Holder, fact: Refused, out: list[Instruction]) -> None:
     held.freeze(holder.as_of, holder.until)
     held.ended = fact.why
     holder.channels.dismiss(held, out)
-    holder.unanswered.discard(fact.ref)
+    holder.unanswered.pop(fact.ref, None)
     holder.touched.add(fact.ref)
     _unlist(holder, held)
     out.append(SubscriptionEnded(fact.ref, fact.why, fact.host))

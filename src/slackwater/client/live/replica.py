@@ -38,8 +38,6 @@ class Held:
         self.listed: int | None = None
         """The query under which the session lists it."""
         self.ended: str | None = None
-        self.asked: int | None = None
-        """When it was last asked for in this session; None where it need not be asked for."""
         self.reported_certain = False
         self.reported_shared = False
         self._value_before: object = _NOTHING
@@ -55,7 +53,7 @@ class Held:
                 self.value, self.rows = None, {} if fact.columns else None
             self.query, self.epoch, self.description = fact.query, fact.epoch, fact
         self.live = self.member is None
-        self.suspended, self.promised, self.asked = None, None, None
+        self.suspended, self.promised = None, None
         return news
 
     @property

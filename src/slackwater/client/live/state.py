@@ -17,6 +17,7 @@ Design
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import Enum, auto
+from itertools import islice
 
 from slackwater.client.live.apply_frame import apply
 from slackwater.client.live.events import (
@@ -49,6 +50,8 @@ from slackwater.dissemination.encoding import Encoding
 from slackwater.dissemination.messages import VERSION, Ack, Frame, Goodbye, Open, Subscribe, Unsubscribe, Welcome
 
 _SECOND = 1_000_000
+ANSWERED_A_RETRY = 1_000
+"""Subscriptions that a node can be expected to answer while a client waits before it repeats one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,8 @@ class ClientState:
         self.held: dict[int, Held] = {}
         self.by_query: dict[int, set[int]] = {}
         """The live or suspended subscriptions of each query in this session."""
-        self.unanswered: set[int] = set()
+        self.unanswered: dict[int, int] = {}
+        """Subscriptions that the node has yet to answer, and when it was asked, the longest ago first."""
         self.dropping: dict[int, int] = {}
         """Subscriptions no longer wanted, and when the node was last notified."""
         self.session = ""
@@ -199,7 +203,7 @@ class ClientState:
             case Phase.OPEN:
                 due += (self._next_ack, self._last_received + 2 * self._lease)
                 due += (said + self._patience.retry for said in self.dropping.values())
-                due += ((self.held[ref].asked or 0) + self._patience.retry for ref in self.unanswered)
+                due += (asked + self._retry() for asked in islice(self.unanswered.values(), 1))
                 due += self.channels.due()
             case Phase.CONNECTING | Phase.REFUSED:
                 pass
@@ -228,9 +232,9 @@ class ClientState:
         if now >= self._next_ack:
             self._next_ack = now + self._lease // 3
             out.append(SendMessage(Ack(self.applied, now)))
-        for ref in sorted(self.unanswered):
-            if now >= (self.held[ref].asked or 0) + self._patience.retry:
-                self._subscribe(self.held[ref], now, out)
+        retry = self._retry()
+        for ref in sorted(ref for ref, asked in self.unanswered.items() if now >= asked + retry):
+            self._subscribe(self.held[ref], now, out)
         self.channels.repeat(self, now, out)
         for ref, said in self.dropping.items():
             if now >= said + self._patience.retry:
@@ -355,9 +359,13 @@ class ClientState:
 
     # Subscriptions.
 
+    def _retry(self) -> int:
+        """Microseconds after which an unanswered subscription is asked for again: longer where a node has many."""
+        return self._patience.retry * (1 + len(self.unanswered) // ANSWERED_A_RETRY)
+
     def _subscribe(self, held: Held, now: int, out: list[Instruction]) -> None:
-        held.asked = now
-        self.unanswered.add(held.ref)
+        self.unanswered.pop(held.ref, None)
+        self.unanswered[held.ref] = now
         out.append(
             SendMessage(Subscribe(held.ref, held.sql, held.as_of if held.rows is not None else None, held.delivery))
         )
@@ -368,7 +376,8 @@ class ClientState:
             return
         self.channels.dismiss(held, out)
         listed = self.by_query.get(held.listed, set()) if held.listed is not None else set()
-        for known in (self.unanswered, self._frozen, self.touched, listed):
+        self.unanswered.pop(ref, None)
+        for known in (self._frozen, self.touched, listed):
             known.discard(ref)
         if self.phase is Phase.OPEN and held.ended is None:
             self.drop(ref, now, out)
