@@ -10,6 +10,7 @@ much time, so many rows.
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from datetime import time as time_of_day
 from decimal import Decimal
@@ -40,6 +41,16 @@ class TooSlow(SlackwaterError):
     """A query ran out of time."""
 
 
+def too_slow(seconds: float) -> TooSlow:
+    """The error of a query that ran out of time."""
+    return TooSlow(f"the query took longer than {seconds:g} seconds; ask for less")
+
+
+def too_much_memory(most: int) -> TooLarge:
+    """The error of a query that ran out of memory."""
+    return TooLarge(f"the query needs more than {most // 1024**2} MiB of memory; ask for less")
+
+
 class EvaluationLimits(Protocol):
     """How much one query may use: seconds, and bytes of memory; rows and bytes of its answer."""
 
@@ -64,6 +75,23 @@ class EvaluationLimits(Protocol):
         ...
 
 
+class Readable(Protocol):
+    """Arrow columns in memory: a batch or a table, or whatever else gives its rows as an Arrow stream."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The rows."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Masked:
+    """The rows of a table for which a Boolean column is true; the statement sees the other columns."""
+
+    rows: Readable
+    columns: tuple[str, ...]
+    mask: str
+
+
 class Evaluator:
     """Answers one-shot queries; any number of threads may use it, and share its memory."""
 
@@ -71,6 +99,7 @@ class Evaluator:
         self.limits = limits
         self._guard = threading.Lock()
         self._database: duckdb.DuckDBPyConnection | None = None
+        self._running: set[duckdb.DuckDBPyConnection] = set()
 
     def statement(self, query: OneShot) -> str:
         """The query in DuckDB's words; what cannot be allowed is refused."""
@@ -82,44 +111,65 @@ class Evaluator:
                 raise NotSupported(f"there is no function {node.name}")
         return tree.sql(dialect="duckdb")
 
-    def run(self, statement: str, tables: Mapping[str, pa.RecordBatch | pa.Table]) -> pa.Table:
+    def run(self, statement: str, tables: Mapping[str, "Readable | Masked"]) -> pa.Table:
         """Evaluate a statement over these tables and nothing else."""
-        cursor = self._cursor()
+        database, cursor = self._cursor()
         try:
-            for name, rows in tables.items():
-                cursor.register(name, pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows)
+            for number, (name, rows) in enumerate(tables.items()):
+                _show(cursor, name, rows, number)
             return self._limited(cursor, statement)
+        except duckdb.OutOfMemoryException:
+            self._drop(database)
+            raise too_much_memory(self.limits.query_memory) from None
+        except (duckdb.FatalException, duckdb.InternalException) as error:
+            # After such an error the database takes no more queries.
+            self._drop(database)
+            raise SqlError(f"the query cannot be evaluated: {_first_sentence(error)}") from None
         finally:
+            with self._guard:
+                self._running.discard(cursor)
             cursor.close()
 
-    def _cursor(self) -> duckdb.DuckDBPyConnection:
+    def interrupt(self) -> None:
+        """Stop the queries that run, as soon as the database looks."""
+        with self._guard:
+            for cursor in self._running:
+                cursor.interrupt()
+
+    def _cursor(self) -> tuple[duckdb.DuckDBPyConnection, duckdb.DuckDBPyConnection]:
         with self._guard:
             if self._database is None:
                 self._database = _locked_database(self.limits.query_memory)
-            return self._database.cursor()
+            cursor = self._database.cursor()
+            self._running.add(cursor)
+            return self._database, cursor
 
-    def _limited(self, database: duckdb.DuckDBPyConnection, statement: str) -> pa.Table:
+    def _drop(self, database: duckdb.DuckDBPyConnection) -> None:
+        """Have the next query open a database anew; this one goes with the last query that uses it."""
+        with self._guard:
+            if self._database is database:
+                self._database = None
+
+    def _limited(self, cursor: duckdb.DuckDBPyConnection, statement: str) -> pa.Table:
         over = threading.Event()
 
         def stop() -> None:
             over.set()
-            database.interrupt()
+            cursor.interrupt()
 
         timer = threading.Timer(self.limits.query_seconds, stop)
         timer.daemon = True
         timer.start()
         deadline = time.monotonic() + self.limits.query_seconds
         try:
-            return self._fetch(database, statement, deadline)
+            return self._fetch(cursor, statement, deadline)
         except duckdb.InterruptException:
-            raise TooSlow(f"the query took longer than {self.limits.query_seconds:g} seconds; ask for less") from None
-        except duckdb.OutOfMemoryException:
-            raise TooLarge(
-                f"the query needs more than {self.limits.query_memory // 1024**2} MiB of memory; ask for less"
-            ) from None
+            raise too_slow(self.limits.query_seconds) from None
+        except (duckdb.OutOfMemoryException, duckdb.FatalException, duckdb.InternalException):
+            raise
         except duckdb.Error as error:
             if over.is_set():
-                raise TooSlow(f"the query took longer than {self.limits.query_seconds:g} seconds") from None
+                raise too_slow(self.limits.query_seconds) from None
             raise SqlError(f"the query cannot be evaluated: {_first_sentence(error)}") from None
         except pa.ArrowException as error:
             raise SqlError(f"the answer cannot be put into columns: {_first_sentence(error)}") from None
@@ -127,24 +177,19 @@ class Evaluator:
             timer.cancel()
             timer.join()
 
-    def _fetch(self, database: duckdb.DuckDBPyConnection, statement: str, deadline: float) -> pa.Table:
+    def _fetch(self, cursor: duckdb.DuckDBPyConnection, statement: str, deadline: float) -> pa.Table:
         batches: list[pa.RecordBatch] = []
         rows = size = 0
-        statements = database.extract_statements(statement)
+        statements = cursor.extract_statements(statement)
         if [one.type for one in statements] != [duckdb.StatementType.SELECT]:
             raise SqlError("the query cannot be evaluated: it is not one SELECT")
-        with database.sql(statements[0]).to_arrow_reader(_CHUNK) as reader:
+        with cursor.sql(statements[0]).to_arrow_reader(_CHUNK) as reader:
             for batch in reader:
                 rows += batch.num_rows
                 size += batch.nbytes
-                if rows > self.limits.query_rows:
-                    raise TooLarge(
-                        f"the answer has more than {self.limits.query_rows:,} rows; write LIMIT, or ask less"
-                    )
-                if size > self.limits.query_bytes:
-                    raise TooLarge(f"the answer has more than {self.limits.query_bytes:,} bytes; ask for less")
+                _check_size(rows, size, self.limits)
                 if time.monotonic() > deadline:
-                    raise TooSlow(f"the query took longer than {self.limits.query_seconds:g} seconds; ask for less")
+                    raise too_slow(self.limits.query_seconds)
                 batches.append(batch)
             return pa.Table.from_batches(batches, schema=reader.schema)
 
@@ -166,6 +211,36 @@ def _locked_database(memory: int) -> duckdb.DuckDBPyConnection:
     database.execute("SET GLOBAL TimeZone = 'UTC'")
     database.execute("SET lock_configuration = true")
     return database
+
+
+def check_size(found: pa.Table, limits: EvaluationLimits) -> None:
+    """Refuse an answer that is over a limit."""
+    _check_size(found.num_rows, found.nbytes, limits)
+
+
+def _check_size(rows: int, size: int, limits: EvaluationLimits) -> None:
+    if rows > limits.query_rows:
+        raise TooLarge(f"the answer has more than {limits.query_rows:,} rows; write LIMIT, or ask less")
+    if size > limits.query_bytes:
+        raise TooLarge(f"the answer has more than {limits.query_bytes:,} bytes; ask for less")
+
+
+def _show(cursor: duckdb.DuckDBPyConnection, name: str, rows: Readable | Masked, number: int) -> None:
+    """Give a cursor, and no other, a table by this name."""
+    if not isinstance(rows, Masked):
+        cursor.register(name, pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows)
+        return
+    # No table of ours has a name that begins so.
+    every = f"$every {number}"
+    cursor.register(every, rows.rows)
+    columns = ", ".join(map(_quoted, rows.columns))
+    cursor.execute(
+        f"CREATE TEMP VIEW {_quoted(name)} AS SELECT {columns} FROM {_quoted(every)} WHERE {_quoted(rows.mask)}"
+    )
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _first_sentence(error: Exception) -> str:

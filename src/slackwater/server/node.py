@@ -192,6 +192,8 @@ class Node:
         self.router.lanes = frozenset(self.lanes)
         self.planners = [one for make in PLANNERS if (one := make(self)) is not None]
         self.failure: BaseException | None = None
+        self.leaving: list[Callable[[], None]] = []
+        """Called when the node begins to shut down."""
         self._writing: WriteQueue | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._appending: set[asyncio.Task[None]] = set()
@@ -390,6 +392,8 @@ class Node:
 
     def farewell(self) -> None:
         """End all sessions in all lanes, because the node shuts down."""
+        for leave in self.leaving:
+            leave()
         for lane in self.lanes.values():
             lane.sessions.farewell_to_all("the node is going down; come again")
 

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 
@@ -23,6 +22,8 @@ from slackwater.server.direct_lane import Endpoint
 from slackwater.server.group_commit import Busy
 from slackwater.server.live import Live
 from slackwater.server.node import Node
+from slackwater.server.oneshot.plans import PlanCache
+from slackwater.server.oneshot.pool import WorkerPool
 from slackwater.server.rest.errors import answer, problem
 from slackwater.server.rest.openapi import document
 from slackwater.server.rest.operation import JSON, Call, RestOperation, Service, wrong
@@ -47,12 +48,10 @@ def make_app(
 ) -> Starlette:
     """The application of an open node; `failed` is called when the node cannot go on. The node ends with it."""
     live = live or Live(node)
-    service = Service(
-        node,
-        Evaluator(node.settings.limits),
-        ThreadPoolExecutor(node.settings.limits.queries, thread_name_prefix="slackwater-query"),
-        slots=slots,
-    )
+    limits = node.settings.limits
+    pool = WorkerPool(node.engine, limits)
+    node.leaving.append(pool.end)
+    service = Service(node, PlanCache(Evaluator(limits)), pool, slots=slots)
     described = msgspec.json.encode(document(OPERATIONS))
 
     async def openapi(_: Request) -> Response:
@@ -65,7 +64,7 @@ def make_app(
             yield
         finally:
             await node.stop()
-            service.queries.shutdown(cancel_futures=True)
+            await pool.close()
 
     routes = [Route(one.path, _endpoint(one, service), methods=[one.method]) for one in OPERATIONS]
     by_path: dict[str, list[Route]] = {}

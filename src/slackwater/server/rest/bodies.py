@@ -319,3 +319,23 @@ class Metrics(msgspec.Struct, frozen=True):
     """Connections that were closed because the peer sent or took nothing for too long."""
     accept_pauses: Whole
     """How often no new connection could be taken for a while."""
+    questions_looked_up: Whole
+    """One-shot queries answered by key, without a worker."""
+    questions_answered: Whole
+    """Those answered by workers."""
+    questions_failed: Whole
+    """Those that workers refused, or did not end within their limits."""
+    questions_cancelled: Whole
+    """Those whose clients went before the answer."""
+    questions_refused: Whole
+    """Those that found too many others waiting."""
+    questions_running: Whole
+    questions_waiting: Whole
+    questions_seconds: float
+    """Processor time that workers took for answers."""
+    question_workers: Whole
+    question_workers_started: Whole
+    question_workers_killed: Whole
+    """Those that were killed at a limit or found dead."""
+    question_shared_bytes: Whole
+    """Memory of the tables that the server shares with its workers."""

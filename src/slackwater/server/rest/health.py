@@ -3,10 +3,12 @@
 from collections import Counter
 from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 
 from starlette.responses import Response
 
 from slackwater.server.connections import ConnectionSlots
+from slackwater.server.oneshot.pool import WorkerPool
 from slackwater.server.rest.bodies import Health, Metrics, Ready, Upstreams
 from slackwater.server.rest.errors import RequestRefused
 from slackwater.server.rest.operation import JSON, Call, Parameter, RestOperation, answered, wrong
@@ -69,6 +71,7 @@ async def metrics(call: Call) -> Response:
             log_changes=node.changes,
             resident_bytes=_resident(),
             **_sockets(call.service.slots),
+            **_questions(call.service.pool),
         )
     )
 
@@ -95,6 +98,23 @@ def _sockets(slots: ConnectionSlots | None) -> dict[str, int]:
         "sockets_evicted": counts["evicted"],
         "sockets_timed_out": counts["timed out"],
         "accept_pauses": counts["pauses"],
+    }
+
+
+def _questions(pool: WorkerPool) -> dict[str, Any]:
+    return {
+        "questions_looked_up": pool.counts["looked up"],
+        "questions_answered": pool.counts["answered"],
+        "questions_failed": pool.counts["failed"],
+        "questions_cancelled": pool.counts["cancelled"],
+        "questions_refused": pool.counts["refused"],
+        "questions_running": pool.running,
+        "questions_waiting": pool.waiting,
+        "questions_seconds": round(pool.seconds, 3),
+        "question_workers": pool.workers,
+        "question_workers_started": pool.counts["started"],
+        "question_workers_killed": pool.counts["killed"],
+        "question_shared_bytes": pool.shared_bytes,
     }
 
 

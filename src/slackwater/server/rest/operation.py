@@ -5,7 +5,6 @@ So the document cannot promise a route that is not there, leave one out, or forg
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, TypeAlias, TypeVar
@@ -16,10 +15,11 @@ from starlette.responses import Response
 
 from slackwater.core.arrow import STREAM_MEDIA_TYPE
 from slackwater.core.schema import TableSchema
-from slackwater.evaluator import Evaluator
 from slackwater.server.access import Caller
 from slackwater.server.connections import ConnectionSlots
 from slackwater.server.node import Node
+from slackwater.server.oneshot.plans import PlanCache
+from slackwater.server.oneshot.pool import WorkerPool
 from slackwater.server.rest.errors import RequestRefused
 from slackwater.server.store import Scope
 from slackwater.server.whole_request import WholeRequest
@@ -41,10 +41,8 @@ class Service:
     """Shared state of all requests."""
 
     node: Node
-    evaluator: Evaluator
-    queries: ThreadPoolExecutor
-    asked: int = 0
-    """One-shot queries that run or wait."""
+    plans: PlanCache
+    pool: WorkerPool
     busy: int = 0
     """Requests under way."""
     slots: ConnectionSlots | None = None
@@ -155,6 +153,11 @@ class Call:
         if size > most:
             raise too_large(most)
         return b"".join(pieces)
+
+    async def disconnected(self) -> None:
+        """Return when the client is gone; after the body was read."""
+        while (await self.request.receive())["type"] != "http.disconnect":
+            pass
 
     def media_type(self) -> str:
         """Media type of the body, from the header."""

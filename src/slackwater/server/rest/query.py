@@ -6,22 +6,23 @@ from http import HTTPStatus
 from itertools import islice
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 from sqlglot import exp
 from starlette.responses import Response
 
-from slackwater.core.errors import NotSupported
-from slackwater.core.query import OneShot
+from slackwater.core.errors import NotSupported, SqlError
 from slackwater.core.statement import Catalogued, Explain, Select, Show, Statement, Subscribe
 from slackwater.core.types import Position
-from slackwater.evaluator import plain_rows
-from slackwater.server.group_commit import Busy
-from slackwater.server.rest.bodies import AnswerColumn, Explanation, QueryAnswer, Question, Subscription
+from slackwater.evaluator import check_size
+from slackwater.server.oneshot.answers import arrow_body, json_body
+from slackwater.server.oneshot.lookup import Lookup, looked_up
+from slackwater.server.oneshot.plans import QueryPlan
+from slackwater.server.oneshot.pool import PoolQuestion
+from slackwater.server.rest.bodies import Explanation, QueryAnswer, Question, Subscription
 from slackwater.server.rest.bodies import Statement as StatementBody
 from slackwater.server.rest.errors import RequestRefused
-from slackwater.server.rest.operation import ARROW, JSON, Call, RestOperation, answered
-from slackwater.server.rest.rights import visible_count, visible_rows
+from slackwater.server.rest.operation import ARROW, JSON, Call, RestOperation, answered, wrong
+from slackwater.server.rest.rights import visible_count
 from slackwater.server.rest.subscription_view import described, subscribed
 from slackwater.server.store import Scope
 from slackwater.sessions.engine import NodeEngine
@@ -64,11 +65,20 @@ async def ask(call: Call) -> Response:
     arrow = ARROW in accept and JSON not in accept
     if question.after is not None:
         await _wait_for(call, Position(question.after))
+    plan = call.service.plans.find(question.sql, call.node.engine.tables)
+    if plan is not None:
+        try:
+            return await _selected(call, plan, arrow)
+        except SqlError:
+            # Read the statement itself, not one of its shape, to say what is wrong and where.
+            await _bound(call, question.sql)
+            raise
     statement = await _bound(call, question.sql)
-    as_of = call.node.engine.position
     match statement:
         case Select(query):
-            found, as_of = await _selected(call, query)
+            tables = dict(call.node.engine.tables)
+            plan = await asyncio.to_thread(call.service.plans.make, question.sql, query, tables)
+            return await _selected(call, plan, arrow)
         case Show(what):
             if what is Catalogued.SUBSCRIPTION:
                 await call.node.foresee()
@@ -77,10 +87,8 @@ async def ask(call: Call) -> Response:
             found = pa.table({"explanation": (await _explained(call, inner)).text().splitlines()})
         case _:
             raise NotSupported("a question is SELECT, SHOW or EXPLAIN; other statements have other addresses")
-    if arrow:
-        body = await asyncio.to_thread(_arrow, found)
-        return Response(body, media_type=ARROW, headers={AS_OF_HEADER: str(as_of)})
-    return Response(await asyncio.to_thread(_json, found, as_of), media_type=JSON)
+    write = arrow_body if arrow else json_body
+    return _answered(await asyncio.to_thread(write, found, call.node.engine.position), call.node.engine.position, arrow)
 
 
 async def _wait_for(call: Call, position: Position) -> None:
@@ -140,22 +148,39 @@ def _names_for(tree: exp.Expr, engine: NodeEngine) -> tuple[str, ...]:
     return tuple({one.name.lower(): one.name for one in some if one.name is not None}.values())
 
 
-async def _selected(call: Call, query: OneShot) -> tuple[pa.Table, Position]:
-    service = call.service
-    if service.asked >= call.limits.queries + call.limits.queries_waiting:
-        raise Busy(f"{service.asked} questions are being answered already; come again in a moment")
-    service.asked += 1
+async def _selected(call: Call, plan: QueryPlan, arrow: bool) -> Response:
+    if plan.lookup is not None:
+        return _looked_up(call, plan.lookup, arrow)
+    grant = call.node.registrar.rights.of(call.caller.name)
+    question = PoolQuestion(plan.statement, plan.tables, arrow)
+    asked = asyncio.ensure_future(call.service.pool.answer(call.caller.name, question, grant.of))
+    gone = asyncio.ensure_future(call.disconnected())
     try:
-        loop = asyncio.get_running_loop()
-        statement = await loop.run_in_executor(service.queries, service.evaluator.statement, query)
-        # From here on without waiting: the tables are all of one position, and never change once they are taken.
-        engine = call.node.engine
-        engine.check_question(query.tables)
-        as_of = engine.position
-        tables = {name: visible_rows(call, name) for name in query.tables}
-        return await loop.run_in_executor(service.queries, service.evaluator.run, statement, tables), as_of
+        await asyncio.wait((asked, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not asked.done():
+            raise wrong("the connection ended before the answer was there")
+        return _answered(*await asked, arrow)
     finally:
-        service.asked -= 1
+        # A question that nobody waits for is not worked on.
+        asked.cancel()
+        gone.cancel()
+
+
+def _looked_up(call: Call, lookup: Lookup, arrow: bool) -> Response:
+    """Rows by key, without waiting: they are of one position."""
+    engine, rights = call.node.engine, call.node.registrar.rights.of(call.caller.name)
+    engine.check_question((lookup.table,))
+    found = looked_up(lookup, engine.host.latest(lookup.table), rights.of(lookup.table))
+    check_size(found, call.limits)
+    call.service.pool.counts["looked up"] += 1
+    as_of = engine.position
+    return _answered((arrow_body if arrow else json_body)(found, as_of), as_of, arrow)
+
+
+def _answered(body: bytes, as_of: Position, arrow: bool) -> Response:
+    if arrow:
+        return Response(body, media_type=ARROW, headers={AS_OF_HEADER: str(as_of)})
+    return Response(body, media_type=JSON)
 
 
 def _cell(row: Subscription, name: str) -> Any:
@@ -182,19 +207,6 @@ def _shown(call: Call, what: Catalogued) -> pa.Table:
             {field.name: [_cell(row, field.name) for row in rows] for field in _SUBSCRIPTION}, _SUBSCRIPTION
         )
     raise NotSupported("a server has no sources of its own; rows are sent to it")
-
-
-def _arrow(found: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, found.schema) as writer:
-        writer.write_table(found)
-    body: bytes = sink.getvalue().to_pybytes()
-    return body
-
-
-def _json(found: pa.Table, as_of: Position) -> bytes:
-    columns = [AnswerColumn(field.name, str(field.type)) for field in found.schema]
-    return msgspec.json.encode(QueryAnswer(columns, plain_rows(found), as_of))
 
 
 OPERATIONS = (
