@@ -308,7 +308,7 @@ def _asked(clients: list[tuple[int, Connection]]) -> list[Any]:
 
 def _profile(path: str, pid: int, seconds: float) -> list[str]:
     tool = os.environ.get("PY_SPY", "py-spy")
-    return [tool, "record", "-n", "-p", str(pid), "-d", str(round(seconds) - 1), "-r", "200", "-f", "raw", "-o", path]
+    return [tool, "record", "-p", str(pid), "-d", str(round(seconds) - 1), "-r", "200", "-f", "raw", "-o", path]
 
 
 def main(seconds: float = 20.0, rounds: int = 1) -> None:

@@ -567,3 +567,30 @@ def test_frames_name_an_incarnation_that_was_begun_since_and_clients_that_saw_mo
     assert 1 not in bench.closed
     bench.change((1, 50.0))
     assert [frame.incarnation for frame in bench.take() if isinstance(frame, Frame)] == [8]
+
+
+def test_heartbeats_of_many_sessions_come_with_few_ticks_and_never_late() -> None:
+    bench = Bench(replace(LIMITS, connections=100))
+    step, sessions, last = RULES.heartbeat // 500, range(1, 41), {0: 0}
+    for number in sessions:
+        bench.now += step
+        bench.open(number)
+        last[number] = bench.now
+        bench.take(number)
+    end, ticks, heartbeats = bench.now + 4 * RULES.heartbeat, 0, 0
+    while bench.now < end:
+        assert bench.state is not None
+        due = bench.state.next_tick()
+        assert due is not None
+        bench.now = max(bench.now, due)
+        bench.do(Tick())
+        ticks += 1
+        for number in sessions:
+            bench.say(Ack(0, bench.now), number)
+            if bench.take(number):
+                assert bench.now - last[number] <= RULES.heartbeat
+                last[number] = bench.now
+                heartbeats += 1
+    assert heartbeats >= 4 * len(sessions)
+    # One tick for each session and heartbeat would be 160.
+    assert ticks <= 4 * 33

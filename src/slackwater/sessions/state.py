@@ -59,6 +59,9 @@ from slackwater.sessions.session import Session
 from slackwater.sessions.subscriptions import SubscriptionRegistry
 from slackwater.sessions.timers import Timers
 
+_GRID = 32
+"""Moments in a heartbeat at which sessions are looked at."""
+
 
 class ServerState:
     """All sessions and registrations of a node; see `sessions.events` for what may happen and what is answered."""
@@ -207,7 +210,7 @@ class ServerState:
             event.connection, identity, event.principal, event.encoding, self.limits, now
         )
         session.answer = self.questions.answering(session)
-        self._timers.at(now + self.rules.heartbeat, partial(self._due, event.connection))
+        self._timers.at(self._on_grid(now + self.rules.heartbeat), partial(self._due, event.connection))
 
     def _received(self, session: Session, event: Received, now: int) -> None:
         match event.message:
@@ -286,11 +289,15 @@ class ServerState:
             self._end(session, f"nothing was heard for {self.rules.silence / 1e6:g} s", now)
             return
         due = session.last_sent + self.rules.heartbeat
-        if due <= now:
+        if self._on_grid(due) <= now:
             if not self.subscriptions.in_step:
                 self._flush(session, now, heartbeat=True)
             due = now + self.rules.heartbeat
-        self._timers.at(due, partial(self._due, connection))
+        self._timers.at(max(self._on_grid(due), now + 1), partial(self._due, connection))
+
+    def _on_grid(self, due: int) -> int:
+        """A little earlier, at a moment that many sessions share: one tick then serves all of them."""
+        return due - due % max(1, self.rules.heartbeat // _GRID)
 
     def _end(self, session: Session, why: str, now: int, *, again: bool = True) -> None:
         self._out += (Send(session.connection, Goodbye(why, again)), Close(session.connection, why))

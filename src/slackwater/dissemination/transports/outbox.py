@@ -1,6 +1,7 @@
 """Send buffer of a socket: bounded by bytes, drained by one task that lives while there is anything in it.
 
-The task lives only while something waits, so thousands of idle connections cost no tasks. A message counts until its
+What the system takes at once never waits here. The task lives only while something waits, so thousands of idle
+connections, and busy ones whose peers keep up, cost no tasks. A message counts until its
 write has returned: a write that waits for the system's buffers is what a slow peer looks like from here.
 """
 
@@ -15,9 +16,14 @@ class Outbox:
     """The unsent messages of one connection, in order."""
 
     def __init__(
-        self, write: Callable[[Carried], Awaitable[None]], failed: Callable[[Exception], None], limits: TransportLimits
+        self,
+        write: Callable[[Carried], Awaitable[None]],
+        write_at_once: Callable[[Carried], bool],
+        failed: Callable[[Exception], None],
+        limits: TransportLimits,
     ) -> None:
         self._write = write
+        self._write_at_once = write_at_once
         self._failed = failed
         self._limits = limits
         self._waiting: deque[tuple[Carried, int]] = deque()
@@ -34,6 +40,8 @@ class Outbox:
         weight = size(message)
         if self._dropped or self.unsent + weight > self._limits.unsent:
             return False
+        if self._writer is None and self._write_at_once(message):
+            return True
         self._waiting.append((message, weight))
         self.unsent += weight
         self._empty.clear()

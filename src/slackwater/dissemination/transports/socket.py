@@ -56,6 +56,10 @@ class WebSocket(Protocol):
         """The next message; raises `WebSocketOver`."""
         ...
 
+    def write_at_once(self, message: Carried) -> bool:
+        """Write one message without waiting; False, and nothing is written, where that cannot be."""
+        ...
+
     async def write(self, message: Carried) -> None:
         """Write one message, waiting where the system's buffers are full; may raise `WebSocketOver`."""
         ...
@@ -77,7 +81,7 @@ class WebSocketConnection:
         self._limits = limits
         self._ended: Ended | None = None
         self._closer: asyncio.Task[None] | None = None
-        self._outbox = Outbox(socket.write, self._write_failed, limits)
+        self._outbox = Outbox(socket.write, socket.write_at_once, self._write_failed, limits)
 
     @property
     def peer(self) -> str:

@@ -80,6 +80,10 @@ class LibrarySocket:
         except ConnectionClosed as closed:
             raise _over(closed) from None
 
+    def write_at_once(self, message: Carried) -> bool:
+        """The library writes in a coroutine alone."""
+        return False
+
     async def write(self, message: Carried) -> None:
         """Write one message."""
         try:
