@@ -148,15 +148,28 @@ class Live:
             await socket.send_denial_response(answer(error))
             return
         await socket.accept(subprotocol)
-        await self.serve(WebSocketConnection(AsgiSocket(socket), self.limits), who, encoding, sessions)
+        carrier = AsgiSocket(socket)
+        await self.serve(WebSocketConnection(carrier, self.limits), who, encoding, sessions, carrier.offer)
 
-    async def serve(self, connection: Connection, who: Caller, encoding: Encoding, sessions: Sessions) -> None:
-        """Serve an authorised connection in one of the lanes until it ends."""
+    async def serve(
+        self,
+        connection: Connection,
+        who: Caller,
+        encoding: Encoding,
+        sessions: Sessions,
+        offer: Callable[[Callable[[bytes], bool]], None] = lambda take: None,
+    ) -> None:
+        """Serve an authorised connection in one of the lanes until it ends.
+
+        `offer` has short messages offered as they arrive: acknowledgements need not wait for their turn.
+        """
         port = _Port(connection)
         granted = window(self._node.settings.limits, who, self._node)
         principal = Principal(who.name, may_register=self._node.writable, ingest=granted)
         number = sessions.connected(port, principal, encoding, who.token)
         rows = LiveIngest(self._node, who, granted, lambda message: sessions.send(number, message))
+        if encoding is Encoding.MESSAGEPACK:
+            offer(lambda data: _acknowledged(data, number, sessions))
         try:
             await self._read(connection, sessions, number, encoding, rows)
         finally:
@@ -224,6 +237,20 @@ class Live:
             sessions.farewell(number, why, again=False)
 
 
+def _acknowledged(data: bytes, number: int, sessions: Sessions) -> bool:
+    """Hand an acknowledgement on; False for every other message."""
+    if data[1:5] != _ACK:
+        return False
+    try:
+        message = decode_from_client(data)
+    except ProtocolError:
+        return False
+    sessions.received(number, message)
+    return True
+
+
+_ACK = b"\xa3ack"
+"""How an acknowledgement goes on after its length, in MessagePack."""
 _KINDS = {Encoding.MESSAGEPACK: "binary messages", Encoding.JSON: "text"}
 
 

@@ -7,16 +7,22 @@ web server a connection that overflows, or that closes, is left to that server t
 Each message through ASGI costs a task and a dozen calls. While the system takes what is written, `HeldProtocol` writes
 a message at once instead; and what is received comes from its queue without a detour. Frames of a server are a head
 of two to ten bytes and the message as it is (RFC 6455, section 5.2).
+
+Most of what a client sends is acknowledgements: short messages, each in one frame that comes alone. Such a frame is
+read here and offered at once, without a parser and a change of tasks. Everything else, and everything while a frame or
+a message is incomplete, is read by the library: it is known to stand between two frames when the frames it has given
+out are as long as the bytes it was given.
 """
 
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import Frame
 from websockets.protocol import OPEN
 
 from slackwater.dissemination.transports.base import Carried
@@ -65,6 +71,32 @@ def recognise(scope: Mapping[str, Any]) -> None:
         slot.recognise()
 
 
+_MASKED, _HEAD, _LONGEST_ALONE = 0x80, 6, 125
+"""Bit of a frame with a mask, bytes of its head and mask, and the longest message with such a head."""
+
+Take: TypeAlias = Callable[[bytes], bool]
+"""Takes a message as it arrives, or leaves it to the reader."""
+
+
+def alone(data: bytes) -> bytes | None:
+    """The message of a client's frame, if these bytes are one short binary frame and it is the whole message.
+
+    >>> alone(bytes.fromhex("82 83 01 02 03 04 60 60 60")), alone(bytes.fromhex("82 83 01 02 03 04 60 60"))
+    (b'abc', None)
+    """
+    size = len(data) - _HEAD
+    if not 0 < size <= _LONGEST_ALONE or data[0] != _BINARY or data[1] != _MASKED | size:
+        return None
+    mask = (data[2:_HEAD] * (size // 4 + 1))[:size]
+    return (int.from_bytes(data[_HEAD:]) ^ int.from_bytes(mask)).to_bytes(size)
+
+
+def _wire_size(frame: Frame) -> int:
+    """Bytes of a client's frame; one that is written longer than need be counts as less than it is."""
+    size = len(frame.data)
+    return size + _HEAD + (0 if size <= _LONGEST_ALONE else 2 if size < 1 << 16 else 8)
+
+
 def framed(message: Carried) -> bytes:
     """A message as a server writes it.
 
@@ -81,12 +113,13 @@ def framed(message: Carried) -> bytes:
 
 
 class Hold:
-    """A way past ASGI: to drop a socket, to see that it is gone, to write at once, to receive without a detour."""
+    """A way past ASGI: to drop a socket, to see that it is gone, to write and to be offered messages at once."""
 
     def __init__(self, protocol: "HeldProtocol") -> None:
         self.abort = protocol.transport.abort
         self.write = protocol.write_at_once
         self.receive = protocol.receive
+        self.take: Take = lambda message: False
         self.gone = asyncio.Event()
 
 
@@ -97,6 +130,8 @@ class HeldProtocol(WebSocketsSansIOProtocol):
     """Set by the server before the connection is handed over, if it keeps slots."""
     _hold: Hold | None = None
     _lingering: asyncio.TimerHandle | None = None
+    _unparsed = 0
+    """Bytes that the library was given and has not given out as frames."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Send small messages at once; asyncio sees to it only where the listening socket was made for TCP by name."""
@@ -111,6 +146,8 @@ class HeldProtocol(WebSocketsSansIOProtocol):
         if not self.close_sent:
             self._hold = Hold(self)
             self.scope["extensions"][EXTENSION] = {"hold": self._hold}
+            # No client says anything before it has the answer. If one does, its frames are not counted from the first.
+            self._unparsed += len(self.conn.reader.buffer)
 
     def write_at_once(self, message: Carried) -> bool:
         """Write a message; False, and nothing is written, while the peer is behind or where the WebSocket is ending."""
@@ -131,7 +168,14 @@ class HeldProtocol(WebSocketsSansIOProtocol):
         """Hand over what came before garbage; uvicorn would let go of what arrived in the same piece."""
         if self._lingering is not None:
             return
-        self.conn.receive_data(data)
+        if self._hold is None:
+            self.conn.receive_data(data)
+        elif self._taken(self._hold, data):
+            return
+        else:
+            self.conn.receive_data(data)
+            self._unparsed += len(data)
+            self._unparsed -= sum(_wire_size(event) for event in self.conn.events if isinstance(event, Frame))
         self.handle_events()
         if not self.handshake_initiated and self.conn.handshake_exc is not None:
             # A head that HTTP allows and WebSocket does not, as one of too many lines: uvicorn would wait for more.
@@ -140,6 +184,13 @@ class HeldProtocol(WebSocketsSansIOProtocol):
             return
         if self.conn.parser_exc is not None and not self.close_sent:
             self.handle_parser_exception()
+
+    def _taken(self, hold: Hold, data: bytes) -> bool:
+        """Offer what came, if it is a message alone and none waits before it; True if it was taken."""
+        if self._unparsed or self.conn.current_size is not None or self.conn.state is not OPEN:
+            return False
+        message = alone(data) if self.queue.empty() else None
+        return message is not None and hold.take(message)
 
     def handle_parser_exception(self) -> None:
         """Send the reason of the end, and discard input for a moment.
@@ -192,6 +243,11 @@ class AsgiSocket:
     def peer(self) -> str:
         """Name of the peer."""
         return self._peer
+
+    def offer(self, take: Take) -> None:
+        """Offer short messages to `take` as they arrive, where the web server lets us; others are read as always."""
+        if self._hold is not None:
+            self._hold.take = take
 
     async def read(self) -> Carried:
         """The next message."""
