@@ -63,21 +63,51 @@ class Partitioning(Enum):
     margin is not too wide; of equal keys the range is one of scattered keys. Can be spread by query as well."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+class RowCells(Protocol):
+    """Rows that are made into a batch when somebody asks for one."""
+
+    @property
+    def batch(self) -> pa.RecordBatch:
+        """The rows as a batch."""
+        ...
+
+    def cells(self, column: str) -> tuple[npt.NDArray[Any], Flags]:
+        """The values of a column, and which of them there are."""
+        ...
+
+
 class Changes:
     """Net changes of one batch to the latest state of a table: a row for each key whose row is another one now.
 
     `slots` number the keys, in rising order. `before` and `after` hold the table's columns; where `had` or `has` is
-    False there was or is no row, and the columns hold nothing that counts. `times` are the event times.
+    False there was or is no row, and the columns hold nothing that counts. `times` are the event times. `old` and `new`
+    are the same rows as they came; an operator that needs few columns reads them there, through a `Sheet`.
     """
 
-    table: str
-    slots: Integers
-    had: Flags
-    has: Flags
-    before: pa.RecordBatch
-    after: pa.RecordBatch
-    times: Integers
+    __slots__ = ("had", "has", "new", "old", "slots", "table", "times")
+
+    def __init__(
+        self,
+        table: str,
+        slots: Integers,
+        had: Flags,
+        has: Flags,
+        old: pa.RecordBatch | RowCells,
+        new: pa.RecordBatch | RowCells,
+        times: Integers,
+    ) -> None:
+        self.table, self.slots, self.had, self.has = table, slots, had, has
+        self.old, self.new, self.times = old, new, times
+
+    @property
+    def before(self) -> pa.RecordBatch:
+        """The rows as they were."""
+        return self.old if isinstance(self.old, pa.RecordBatch) else self.old.batch
+
+    @property
+    def after(self) -> pa.RecordBatch:
+        """The rows as they are."""
+        return self.new if isinstance(self.new, pa.RecordBatch) else self.new.batch
 
     def __len__(self) -> int:
         return len(self.slots)
@@ -103,6 +133,10 @@ class Latest(Protocol):
 
     def slot_of(self, key: Key) -> int:
         """The number of a key, given now if it has none: a query may name a key before there is a row."""
+        ...
+
+    def slots_of(self, keys: Sequence[Key]) -> Integers:
+        """The same for several keys."""
         ...
 
     def take(self, slots: Integers) -> tuple[Flags, pa.RecordBatch]:

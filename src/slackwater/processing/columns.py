@@ -4,6 +4,7 @@ Arrow's own way to NumPy turns integers with nulls into floats, which cannot hol
 arrays: `values`, with a filler where a cell is null, and `valid`. Instants are integers, texts are Python's.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -15,6 +16,7 @@ import pyarrow.compute as pc
 from slackwater.core.arrow import INSTANT, field
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import DataType, Row
+from slackwater.kernels.row_fold import write
 from slackwater.processing.base import Flags, Integers
 
 Cells: TypeAlias = npt.NDArray[Any]
@@ -26,6 +28,15 @@ _STORED: dict[DataType, Any] = {
     DataType.TEXT: object,
     DataType.TIMESTAMP: np.int64,
 }
+
+_NUMBERS: dict[pa.DataType, np.dtype[Any]] = {
+    pa.int8(): np.dtype(np.int8),
+    pa.int64(): np.dtype(np.int64),
+    pa.float64(): np.dtype(np.float64),
+    INSTANT: np.dtype(np.int64),
+}
+_ALL: Flags = np.zeros(0, np.bool_)
+_NOTHING = np.array(None, object)
 
 
 def rows_schema(table: TableSchema) -> pa.Schema:
@@ -45,6 +56,33 @@ def unpacked(array: pa.Array) -> tuple[Cells, Flags]:
     if array.null_count:
         array = pc.fill_null(array, False if pa.types.is_boolean(array.type) else 0)
     return array.to_numpy(zero_copy_only=False), valid
+
+
+def values_of(array: pa.Array) -> Cells:
+    """The values of an Arrow column that is no text, without a copy where Arrow has them as they are.
+
+    Cells that are null hold anything.
+    """
+    kind = _NUMBERS.get(array.type)
+    if kind is None or not len(array):
+        return unpacked(array)[0]
+    values: Cells = np.frombuffer(array.buffers()[1], kind, len(array), array.offset * kind.itemsize)
+    return values
+
+
+def texts_of(array: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
+    """A column of texts as bytes: text k is data[offsets[k]:offsets[k + 1]]. A null is an empty one."""
+    if not len(array):
+        return np.zeros(1, np.int32), np.zeros(0, np.uint8)
+    _, offsets, data = array.buffers()
+    letters = np.zeros(0, np.uint8) if data is None or not data.size else np.frombuffer(data, np.uint8)
+    return np.frombuffer(offsets, np.int32, len(array) + 1, 4 * array.offset), letters
+
+
+def validity_of(array: pa.Array) -> Flags:
+    """Which cells there are; an empty array where there are all."""
+    valid: Flags = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else _ALL
+    return valid
 
 
 def packed(values: Cells, valid: Flags, kind: DataType) -> pa.Array:
@@ -88,18 +126,48 @@ class StoredColumn:
         self.values = np.concatenate([self.values, _filler(self.kind, more)])
         self.valid = np.concatenate([self.valid, np.zeros(more, np.bool_)])
 
-    def read(self, slots: Integers) -> pa.Array:
+    def cells(self, slots: Integers) -> tuple[Cells, Flags]:
         """The cells of these slots."""
-        return packed(self.values[slots], self.valid[slots], self.kind)
+        return self.values[slots], self.valid[slots]
 
-    def write(self, slots: Integers, values: Cells, valid: Flags) -> None:
-        """Set the cells of these slots."""
-        self.values[slots] = values
-        self.valid[slots] = valid
+    def write(self, slots: Integers, rows: Integers, has: Flags, values: Cells, valid: Flags) -> None:
+        """Set the cells of these slots to rows of a batch, and to null where there `has` none to be."""
+        if self.kind is DataType.TEXT:
+            there = valid[rows] & has
+            self.values[slots] = np.where(there, values[rows], _NOTHING)
+            self.valid[slots] = there
+        else:
+            write(slots, rows, has, values, valid, self.values, self.valid)
 
-    def clear(self, slots: Integers) -> None:
-        """Make the cells of these slots null."""
-        self.write(slots, _filler(self.kind, len(slots)), np.zeros(len(slots), np.bool_))
+
+class ChangedRows:
+    """Rows of some slots as arrays, made into Arrow when they are asked for as a batch."""
+
+    __slots__ = ("_batch", "_cells", "_keys", "_layout", "_slots")
+
+    def __init__(
+        self,
+        layout: pa.Schema,
+        slots: Integers,
+        keys: Callable[[Integers], Mapping[str, pa.Array]],
+        cells: Mapping[str, tuple[Cells, Flags, DataType]],
+    ) -> None:
+        self._layout, self._slots, self._keys, self._cells = layout, slots, keys, cells
+        self._batch: pa.RecordBatch | None = None
+
+    @property
+    def batch(self) -> pa.RecordBatch:
+        """The rows as a batch."""
+        if self._batch is None:
+            keys = self._keys(self._slots)
+            columns = [keys[name] if name in keys else packed(*self._cells[name]) for name in self._layout.names]
+            self._batch = pa.RecordBatch.from_arrays(columns, schema=self._layout)
+        return self._batch
+
+    def cells(self, column: str) -> tuple[Cells, Flags]:
+        """The values of a column, and which of them there are."""
+        found = self._cells.get(column)
+        return unpacked(self.batch.column(column)) if found is None else found[:2]
 
 
 def _filler(kind: DataType, count: int) -> Cells:

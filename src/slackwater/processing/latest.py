@@ -7,40 +7,54 @@ Design
     does not bring the key back. That is why a slot is never given away, and why memory grows with the keys ever met.
 
     `fold` returns the net changes of a batch: of each key only its last row is looked at, and where that row equals the
-    one that was there nothing changed. The key → slot index is a Python dictionary asked through `map`.
+    one that was there nothing changed. Columns of numbers are compared and written by compiled loops; what a batch does
+    to them is kept as arrays, and becomes Arrow only where an operator asks for rows.
 
 Invariants
     A slot without a row has null in every column but the key's. `_ranked` is False only for keys that a query named
     before any update did.
 """
 
-from itertools import repeat
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from slackwater.core.arrow import EVENT_TIME, OPERATION, SEQUENCE, SOURCE, update_schema
+from slackwater.core.arrow import update_schema
 from slackwater.core.errors import SchemaError, StoreError
 from slackwater.core.schema import TableSchema
 from slackwater.core.schema_codec import plain_schema, schema_of
-from slackwater.core.types import DataType, Key
+from slackwater.core.types import DataType, Key, Scalar
 from slackwater.core.update import Operation
+from slackwater.kernels import row_fold as kernel
+from slackwater.kernels.key_table import are_alike
 from slackwater.kernels.ranks import settle
 from slackwater.processing import state
 from slackwater.processing.base import Changes, Flags, Integers
-from slackwater.processing.columns import Cells, StoredColumn, python_values, rows_schema, unpacked
+from slackwater.processing.columns import (
+    Cells,
+    ChangedRows,
+    StoredColumn,
+    packed,
+    rows_schema,
+    texts_of,
+    unpacked,
+    validity_of,
+    values_of,
+)
+from slackwater.processing.key_index import KeyIndex, TextKeys, key_index
 
 _FIRST_ROOM = 64
+_SCANNED = 16
+"""Where more than one slot in so many is met, reading all slots costs less than sorting those that were met."""
 
 
 class LatestTable:
     """The latest rows of one table; implements `base.Latest`."""
 
     def __init__(self, schema: TableSchema) -> None:
-        self._index: dict[Any, int] = {}
-        self._sources: dict[str, int] = {}
+        self._index: KeyIndex = key_index([schema.column(name).type for name in schema.key])
+        self._sources = TextKeys()
         self._source_order: Integers = np.zeros(0, np.int64)
         self._room = _FIRST_ROOM
         self._there: Flags = np.zeros(self._room, np.bool_)
@@ -49,7 +63,7 @@ class LatestTable:
         self._from: Integers = np.zeros(self._room, np.int64)
         self._sequences: Integers = np.zeros(self._room, np.int64)
         self._scratch: Integers = np.full(self._room, -1)
-        self._columns = [StoredColumn.empty(column.type, self._room) for column in schema.columns]
+        self._columns: dict[str, StoredColumn] = {}
         self._rows: pa.RecordBatch | None = None
         self._adopt(schema)
 
@@ -58,8 +72,11 @@ class LatestTable:
         self._layout = update_schema(schema)
         self._rows_layout = rows_schema(schema)
         self._key_places = [schema.index(name) for name in schema.key]
-        keys = set(self._key_places)
-        self._value_places = [place for place in range(len(schema.columns)) if place not in keys]
+        self._key_types = [schema.column(name).type for name in schema.key]
+        for column in schema.columns:
+            if column.name not in schema.key and column.name not in self._columns:
+                self._columns[column.name] = StoredColumn.empty(column.type, self._room)
+        self._value_places = [(schema.index(name), name) for name in self._columns]
         self._rows = None
 
     @property
@@ -84,22 +101,38 @@ class LatestTable:
 
     def slot_of(self, key: Key) -> int:
         """The number of a key, given now if it has none."""
-        if len(key) != len(self._key_places):
-            raise SchemaError(f"a key of table {self._schema.name} has {len(self._key_places)} parts, this is {key}")
-        found = self._index.get(key if len(key) > 1 else key[0])
-        if found is not None:
-            return found
-        for name, part in zip(self._schema.key, key, strict=True):
-            if not self._schema.column(name).type.holds(part):
-                kind = self._schema.column(name).type.value
-                raise SchemaError(f"key column {name} of table {self._schema.name} is {kind} and cannot be {part!r}")
-        slot = self._index[key if len(key) > 1 else key[0]] = len(self._index)
+        return int(self.slots_of([key])[0])
+
+    def slots_of(self, keys: Sequence[Key]) -> Integers:
+        """The numbers of some keys, given now to those that have none."""
+        for place, kind in enumerate(self._key_types):
+            for key in keys:
+                if len(key) != len(self._key_types):
+                    raise SchemaError(
+                        f"a key of table {self._schema.name} has {len(self._key_types)} parts, this is {key}"
+                    )
+                if not kind.holds(key[place]):
+                    keys = [self._fitted(one) for one in keys]
+                    break
+        slots = self._index.number_keys(keys)
         self._make_room()
-        for place, part in zip(self._key_places, key, strict=True):
-            column = self._columns[place]
-            column.values[slot] = part + 0.0 if isinstance(part, float) else part  # zero has one sign only
-            column.valid[slot] = True
-        return slot
+        return slots
+
+    def _fitted(self, key: Key) -> Key:
+        """A key whose numbers have the types of their columns; refused where they cannot have them."""
+        return tuple(
+            self._fitted_part(name, kind, part)
+            for name, kind, part in zip(self._schema.key, self._key_types, key, strict=True)
+        )
+
+    def _fitted_part(self, name: str, kind: DataType, part: Scalar) -> Scalar:
+        if not kind.holds(part) and isinstance(part, int | float) and not isinstance(part, bool):
+            number = float(part) if kind is DataType.DOUBLE else int(part) if part == part // 1 else part
+            if number == part and kind.holds(number):
+                return number
+        if not kind.holds(part):
+            raise SchemaError(f"key column {name} of table {self._schema.name} is {kind.value} and cannot be {part!r}")
+        return part
 
     def find(self, key: Key) -> int:
         """The number of a key, −1 where it has none: asking gives it none."""
@@ -112,7 +145,8 @@ class LatestTable:
 
     def last_sequence(self, source: str) -> int:
         """The greatest sequence number among the keys whose last update is of a source; -1 where there is none."""
-        mine = self._ranked & (self._from == self._sources.get(source, -1))
+        code = self._sources.number_keys([(source,)], adding=False)
+        mine = self._ranked & (self._from == code)
         return int(self._sequences[mine].max(initial=-1))
 
     def take(self, slots: Integers) -> tuple[Flags, pa.RecordBatch]:
@@ -124,54 +158,67 @@ class LatestTable:
     def widen(self, schema: TableSchema) -> None:
         """Take a definition that adds nullable columns; rows that are there have null in them."""
         self._schema.check_change(schema)
-        added = schema.columns[len(self._columns) :]
-        self._columns += [StoredColumn.empty(column.type, self._room) for column in added]
         self._adopt(schema)
 
     def fold(self, batch: pa.RecordBatch) -> Changes:
         """Apply a batch of updates, and return its net changes."""
         batch = self._checked(batch)
-        slots = self._slots_in(batch)
-        winners, chosen = self._last_in(batch, slots)
-        had = self._there[winners]
-        has = batch.column(OPERATION).to_numpy()[chosen] == Operation.UPSERT
-        changed = had != has
-        cells: dict[int, tuple[Cells, Flags]] = {}
-        for place in self._value_places:
-            values, valid = (cell[chosen] for cell in unpacked(batch.column(place)))
-            cells[place] = (values, valid)
-            column = self._columns[place]
-            old_valid = column.valid[winners]
-            changed |= had & has & ((old_valid != valid) | (valid & old_valid & (column.values[winners] != values)))
-
-        slots, chosen, had, has = winners[changed], chosen[changed], had[changed], has[changed]
-        before = self._read(slots, self._keys_in(batch, chosen, slots))
-        stays, goes = slots[has], slots[~has]
-        for place, (values, valid) in cells.items():
-            self._columns[place].write(stays, values[changed][has], valid[changed][has])
-            if len(goes):
-                self._columns[place].clear(goes)
-        self._there[slots] = has
+        arrays = batch.columns
+        slots, rows = self._last_in(arrays)
+        count = len(slots)
+        had, has, changed = np.empty(count, np.bool_), np.empty(count, np.bool_), np.empty(count, np.bool_)
+        kernel.begin(slots, rows, values_of(arrays[-4]), int(Operation.UPSERT), self._there, had, has, changed)
+        came: dict[str, tuple[Cells, Flags]] = {}
+        for place, name in self._value_places:
+            column, array = self._columns[name], arrays[place]
+            if column.kind is DataType.TEXT:
+                values, valid = unpacked(array)
+                old, old_valid = column.values[slots], column.valid[slots]
+                new, new_valid = values[rows], valid[rows]
+                changed |= had & has & ((old_valid != new_valid) | (new_valid & old_valid & (old != new)))
+            else:
+                values, valid = values_of(array), validity_of(array)
+                kernel.compare(slots, rows, had, has, values, valid, column.values, column.valid, changed)
+            came[name] = values, valid
+        if not changed.all():
+            slots, rows, had, has = slots[changed], rows[changed], had[changed], has[changed]
+        before: dict[str, tuple[Cells, Flags, DataType]] = {}
+        after: dict[str, tuple[Cells, Flags, DataType]] = {}
+        for name, (values, valid) in came.items():
+            column = self._columns[name]
+            before[name] = *column.cells(slots), column.kind
+            column.write(slots, rows, has, values, valid)
+            after[name] = *column.cells(slots), column.kind
         if len(slots):
+            self._there[slots] = has
             self._rows = None
-        keys = {place: before.column(place) for place in self._key_places}
-        return Changes(self._schema.name, slots, had, has, before, self._read(slots, keys), self._times[slots])
+        old_rows = ChangedRows(self._rows_layout, slots, self._key_columns, before)
+        new_rows = ChangedRows(self._rows_layout, slots, self._key_columns, after)
+        return Changes(self._schema.name, slots, had, has, old_rows, new_rows, self._times[slots])
 
     def snapshot(self) -> bytes:
         """The whole state."""
         top = len(self._index)
+        every = np.arange(top)
+        keys = self._key_columns(every)
+        cells = [
+            unpacked(keys[name])
+            if name in keys
+            else (self._columns[name].values[:top], self._columns[name].valid[:top])
+            for name in self._rows_layout.names
+        ]
         return state.pack(
             "latest table",
             {
                 "schema": plain_schema(self._schema),
-                "sources": list(self._sources),
+                "sources": self._source_names(),
                 "there": self._there[:top],
                 "ranked": self._ranked[:top],
                 "times": self._times[:top],
                 "from": self._from[:top],
                 "sequences": self._sequences[:top],
-                "values": [column.values[:top] for column in self._columns],
-                "valid": [column.valid[:top] for column in self._columns],
+                "values": [values for values, _ in cells],
+                "valid": [valid for _, valid in cells],
             },
         )
 
@@ -181,30 +228,31 @@ class LatestTable:
         parts = state.unpack("latest table", body)
         schema = schema_of(parts["schema"])
         table = cls(schema)
-        table._sources = {name: code for code, name in enumerate(parts["sources"])}
+        table._sources.number_keys([(name,) for name in parts["sources"]])
         table._order_sources()
         table._there, table._ranked, table._times = parts["there"], parts["ranked"], parts["times"]
         table._from, table._sequences = parts["from"], parts["sequences"]
         table._room = len(table._there)
         table._scratch = np.full(table._room, -1)
-        table._columns = [
-            StoredColumn(column.type, values, valid)
-            for column, values, valid in zip(schema.columns, parts["values"], parts["valid"], strict=True)
-        ]
-        every = np.arange(table._room)
-        keys = table._keys([table._columns[place].read(every) for place in table._key_places])
-        table._index = {key: slot for slot, key in enumerate(keys)}
+        cells = dict(zip(table._rows_layout.names, zip(parts["values"], parts["valid"], strict=True), strict=True))
+        for name, column in table._columns.items():
+            table._columns[name] = StoredColumn(column.kind, *cells[name])
+        keys = [packed(cells[name][0], cells[name][1], schema.column(name).type) for name in schema.key]
+        slots = table._index.number(keys)
+        if not np.array_equal(slots, np.arange(table._room)):
+            raise StoreError(f"the state of table {schema.name} has a key twice; begin from the log")
         return table
 
     def _check(self) -> None:
         """Assert the invariants."""
         top = len(self._index)
-        assert sorted(self._index.values()) == list(range(top))
+        keys = [self._key_columns(np.arange(top))[name] for name in self._schema.key]
+        assert self._index.number(keys, adding=False).tolist() == list(range(top))
         assert not self._there[top:].any()
         assert (self._scratch == -1).all()
         assert not (self._there & ~self._ranked).any()
-        for place in self._value_places:
-            assert not (self._columns[place].valid & ~self._there).any()
+        for column in self._columns.values():
+            assert not (column.valid & ~self._there).any()
 
     def _checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch in today's layout; one written before columns were added lacks them at the end of its values."""
@@ -212,9 +260,10 @@ class LatestTable:
         if batch.schema.equals(layout):
             return batch
         names, types = batch.schema.names, batch.schema.types
-        count = len(names) - (len(layout) - len(self._columns))
-        expected = [*range(max(count, 0)), *range(len(self._columns), len(layout))]
-        if count > len(self._columns) or any(
+        width = len(self._schema.columns)
+        count = len(names) - (len(layout) - width)
+        expected = [*range(max(count, 0)), *range(width, len(layout))]
+        if count > width or any(
             layout.field(k).name != name or layout.field(k).type != kind
             for k, name, kind in zip(expected, names, types, strict=True)
         ):
@@ -222,39 +271,21 @@ class LatestTable:
                 f"an update batch of table {self._schema.name} has the columns {', '.join(layout.names)}; "
                 f"this one has {', '.join(names)}"
             )
-        missing = [pa.nulls(batch.num_rows, layout.field(k).type) for k in range(count, len(self._columns))]
+        missing = [pa.nulls(batch.num_rows, layout.field(k).type) for k in range(count, width)]
         arrays = [*batch.columns[:count], *missing, *batch.columns[count:]]
         return pa.RecordBatch.from_arrays(arrays, schema=layout)
 
-    def _keys(self, columns: list[pa.Array]) -> list[Any]:
-        if len(columns) == 1:
-            return python_values(columns[0])
-        return list(zip(*map(python_values, columns), strict=True))
-
-    def _slots_in(self, batch: pa.RecordBatch) -> Integers:
-        """The slot of each row's key, new ones for keys that were never met."""
-        keys = self._keys([batch.column(place) for place in self._key_places])
-        slots = np.fromiter(map(self._index.get, keys, repeat(-1)), np.int64, len(keys))
-        new = np.flatnonzero(slots < 0)
-        if len(new):
-            for row in new.tolist():
-                slots[row] = self._index.setdefault(keys[row], len(self._index))
-            self._make_room()
-            for place in self._key_places:
-                values, valid = unpacked(batch.column(place).take(pa.array(new)))
-                # Zero has one sign only: 0.0 and −0.0 are the same key.
-                self._columns[place].write(slots[new], values + 0.0 if values.dtype == np.float64 else values, valid)
-        return slots
-
-    def _last_in(self, batch: pa.RecordBatch, slots: Integers) -> tuple[Integers, Integers]:
+    def _last_in(self, arrays: list[pa.Array]) -> tuple[Integers, Integers]:
         """The slots of which the batch has a row that counts now, in order, and that row of each."""
-        times, _ = unpacked(batch.column(EVENT_TIME))
-        won = np.empty(len(slots), np.int64)
+        slots = self._index.number([arrays[place] for place in self._key_places])
+        self._make_room()
+        times, sources, sequences = arrays[-3:]
+        won: Integers = np.empty(len(slots), np.int64)
         count = settle(
             slots,
-            times,
-            self._source_codes(batch.column(SOURCE)),
-            batch.column(SEQUENCE).to_numpy(),
+            values_of(times),
+            self._source_codes(sources),
+            values_of(sequences),
             self._source_order,
             self._ranked,
             self._times,
@@ -263,28 +294,32 @@ class LatestTable:
             self._scratch,
             won,
         )
-        winners = np.sort(won[:count])
-        chosen = self._scratch[winners]
-        self._scratch[winners] = -1
-        return winners, chosen
+        won = won[:count]
+        if _SCANNED * count > len(self._index):
+            kernel.scan(self._scratch, len(self._index), won)
+        else:
+            won.sort()
+        rows: Integers = np.empty(count, np.int64)
+        kernel.collect(self._scratch, won, rows)
+        return won, rows
 
     def _source_codes(self, column: pa.Array) -> Integers:
-        # A batch is usually of one source that is known; asking whether that is so is cheaper than encoding.
-        code = self._sources.get(column[0].as_py()) if len(column) else None
-        if code is not None and pc.all(pc.equal(column, column[0])).as_py():
-            return np.full(len(column), code)
-        encoded = column.dictionary_encode()
-        names = encoded.dictionary.to_pylist()
+        offsets, data = texts_of(column)
+        # A batch is usually of one source; asking whether that is so is cheaper than looking each of them up.
+        alike = len(column) > 1 and are_alike(offsets, data)
         count = len(self._sources)
-        codes = np.array([self._sources.setdefault(name, len(self._sources)) for name in names], np.int64)
+        codes = self._sources.number_texts(offsets[:2] if alike else offsets, data)
         if len(self._sources) > count:
             self._order_sources()
-        found: Integers = codes[encoded.indices.to_numpy()]
-        return found
+        return np.full(len(column), codes[0]) if alike else codes
+
+    def _source_names(self) -> list[str]:
+        names: list[str] = self._sources.columns(np.arange(len(self._sources)))[0].to_pylist()
+        return names
 
     def _order_sources(self) -> None:
         """Where each source stands in the order of names, which is that of code points as everywhere."""
-        names = list(self._sources)
+        names = self._source_names()
         self._source_order = np.empty(len(names), np.int64)
         self._source_order[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
 
@@ -298,21 +333,19 @@ class LatestTable:
         for name in ("_times", "_from", "_sequences"):
             setattr(self, name, np.concatenate([getattr(self, name), np.zeros(more, np.int64)]))
         self._scratch = np.concatenate([self._scratch, np.full(more, -1)])
-        for column in self._columns:
+        for column in self._columns.values():
             column.grow(room)
         self._room = room
 
-    def _keys_in(self, batch: pa.RecordBatch, chosen: Integers, slots: Integers) -> dict[int, pa.Array]:
-        """The key columns of some slots, of which a batch has rows: texts are cheaper to take from there."""
-        return {
-            place: batch.column(place).take(pa.array(chosen)) if column.kind is DataType.TEXT else column.read(slots)
-            for place, column in ((place, self._columns[place]) for place in self._key_places)
-        }
+    def _key_columns(self, slots: Integers) -> Mapping[str, pa.Array]:
+        """The key columns of these slots, by name."""
+        return dict(zip(self._schema.key, self._index.columns(slots), strict=True))
 
-    def _read(self, slots: Integers, keys: dict[int, pa.Array] | None = None) -> pa.RecordBatch:
-        """The rows of these slots; `keys` are their key columns, where they are at hand."""
-        at_hand = keys or {}
+    def _read(self, slots: Integers) -> pa.RecordBatch:
+        """The rows of these slots."""
+        keys = self._key_columns(slots)
         columns = [
-            at_hand[place] if place in at_hand else column.read(slots) for place, column in enumerate(self._columns)
+            keys[name] if name in keys else packed(*self._columns[name].cells(slots), self._columns[name].kind)
+            for name in self._rows_layout.names
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self._rows_layout)

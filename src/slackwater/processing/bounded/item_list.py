@@ -28,7 +28,7 @@ def listed(query: Aggregate, latest: Latest) -> tuple[Integers, Floats] | None:
             return None
         keys = [(value,) for value in named]
         factors = np.full(len(keys), query.scale)
-    return np.array([latest.slot_of(key) for key in keys], np.int64), factors
+    return latest.slots_of(keys), factors
 
 
 def _named(query: Aggregate, latest: Latest) -> list[Scalar] | None:

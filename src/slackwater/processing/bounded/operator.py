@@ -12,8 +12,6 @@ Design
 
 from typing import Any
 
-import numpy as np
-
 from slackwater.core.query import Aggregate, StandingQuery
 from slackwater.core.types import Position
 from slackwater.processing import state
@@ -55,7 +53,7 @@ class BoundedAggregates(TableOperator):
             regional = self._regionals.get(query.table)
             if regional is None:
                 regional = self._regionals[query.table] = RegionalAggregates()
-            slots = np.array([latest.slot_of(weight.key) for weight in query.weights or ()], np.int64)
+            slots = latest.slots_of([weight.key for weight in query.weights or ()])
             value = regional.add(number, query, slots, latest, position)
             self._homes[number] = query.table
             return Answer(number, position, value)
@@ -84,7 +82,7 @@ class BoundedAggregates(TableOperator):
 
     def apply(self, changes: Changes, latest: Latest, position: Position) -> Notifications:
         """Apply changes, and publish the values that left their bound."""
-        before, after = Sheet(changes.before, changes.had), Sheet(changes.after, changes.has)
+        before, after = Sheet(changes.old, changes.had), Sheet(changes.new, changes.has)
         outputs: list[Values | None] = []
         for (table, column), forest in self._forests.items():
             if table == changes.table:
@@ -105,8 +103,7 @@ class BoundedAggregates(TableOperator):
         """Sums are added in the order of slots, so hosts that share queries must number keys alike."""
         assert isinstance(query, Aggregate)
         if listed(query, latest) is None:
-            for weight in query.weights or ():
-                latest.slot_of(weight.key)
+            latest.slots_of([weight.key for weight in query.weights or ()])
 
     def weight(self, number: int, query: StandingQuery) -> int:
         """A change of each item of a list is looked at."""

@@ -3,14 +3,14 @@
 import numpy as np
 import pyarrow as pa
 
-from slackwater.processing.base import Flags, Floats
+from slackwater.processing.base import Flags, Floats, RowCells
 from slackwater.processing.columns import Cells, unpacked
 
 
 class Sheet:
     """Rows of a batch; `present` flags the ones that exist."""
 
-    def __init__(self, rows: pa.RecordBatch, present: Flags) -> None:
+    def __init__(self, rows: pa.RecordBatch | RowCells, present: Flags) -> None:
         self._rows = rows
         self.present = present
         self._cells: dict[str, tuple[Cells, Flags]] = {}
@@ -22,17 +22,19 @@ class Sheet:
         """The values of a column, and which of them there are."""
         found = self._cells.get(column)
         if found is None:
-            found = self._cells[column] = unpacked(self._rows.column(column))
+            rows = self._rows
+            found = unpacked(rows.column(column)) if isinstance(rows, pa.RecordBatch) else rows.cells(column)
+            self._cells[column] = found
         return found
 
     def numbers(self, column: str | None) -> Floats:
         """A column as numbers to add up, NaN where there is none; what is no number, or no column at all, counts 1."""
-        numbers: Floats = np.ones(len(self.present))
-        valid = self.present
-        if column is not None:
-            values, there = self.cells(column)
-            valid = valid & there
-            if values.dtype in (np.int64, np.float64):
-                numbers = values.astype(np.float64)
-        numbers[~valid] = np.nan
+        if column is None:
+            numbers: Floats = np.ones(len(self.present))
+            numbers[~self.present] = np.nan
+            return numbers
+        values, there = self.cells(column)
+        is_number = values.dtype in (np.int64, np.float64)
+        numbers = values.astype(np.float64) if is_number else np.ones(len(values))
+        numbers[~(self.present & there)] = np.nan
         return numbers
