@@ -42,7 +42,7 @@ from slackwater.core import (
 )
 from slackwater.core.arrow import INSTANT, update_schema
 from slackwater.processing.bounded import BoundedAggregates
-from slackwater.processing.bounded.aggregate_trees import TreeStore
+from slackwater.processing.bounded.column_aggregates import ListedAggregates
 from slackwater.processing.bounded.regional import RegionalAggregates
 from slackwater.processing.host import Host
 from slackwater.processing.latest import LatestTable
@@ -236,7 +236,7 @@ def drift() -> dict[str, float]:
     rounds = 10_000
     slots = np.arange(ITEMS)
     prices, steps = 100 + random.standard_normal(ITEMS), random.standard_normal(ITEMS)
-    forest = TreeStore(slots, prices)
+    forest = ListedAggregates(slots, prices)
     lists = [random.choice(ITEMS, 50 if number else ITEMS, replace=False) for number in range(200)]
     for number, chosen in enumerate(lists):
         forest.add(number, AggregateFunction.SUM, chosen, np.ones(len(chosen)), 0.0, 0)

@@ -9,7 +9,7 @@ from slackwater.kernels.adjacency import Adjacency, linked_plainly
 from slackwater.kernels.aggregate_tree import aggregated_plainly
 from slackwater.kernels.ranks import settle, settled_plainly
 from slackwater.kernels.stabbing import RANGE, count_nodes, file_boxes, holds, stab, stabbed_plainly
-from slackwater.processing.bounded.aggregate_trees import FUNCTIONS, TreeStore
+from slackwater.processing.bounded.column_aggregates import FUNCTIONS, ListedAggregates
 from slackwater.processing.bounded.ranges import RangeAllocator
 
 
@@ -112,7 +112,7 @@ def test_a_forest_knows_every_aggregate(
     queries: list[tuple[AggregateFunction, set[int]]], batches: list[dict[int, float]], within: float
 ) -> None:
     values = np.full(80, np.nan)
-    forest = TreeStore(np.zeros(0, np.int64), np.zeros(0))
+    forest = ListedAggregates(np.zeros(0, np.int64), np.zeros(0))
     for number, (function, chosen) in enumerate(queries):
         slots = np.array(sorted(chosen), np.int64)
         forest.add(number, function, slots, np.full(len(slots), 2.0), within, 0)

@@ -73,6 +73,17 @@ def unlink(starts: Integers, lengths: Integers, arena: Entries, factors: Floats,
 
 
 @compiled
+def link_all(
+    starts: Integers, lengths: Integers, arena: Entries, factors: Floats, items: Integers, own: Floats, entries: Entries
+) -> None:
+    """Add many entries, each to one list that has room for it."""
+    for k in range(len(items)):
+        at = starts[items[k]] + lengths[items[k]]
+        arena[at], factors[at] = entries[k], own[k]
+        lengths[items[k]] += 1
+
+
+@compiled
 def pack(
     starts: Integers,
     lengths: Integers,
@@ -123,6 +134,15 @@ class Adjacency:
             items, factors = items[served:], factors[served:]
             if len(items):
                 self._make_room(int(2 * self.lengths[items[0]]) + FIRST_ROOM)
+
+    def fill(self, items: Integers, factors: Floats, entries: Entries) -> None:
+        """Add entry k to the list of item k, for all of them at once; the lists are empty so far."""
+        self.rooms = np.bincount(items, minlength=len(self.starts))
+        self.starts = np.cumsum(self.rooms) - self.rooms
+        self._top = len(items)
+        self.arena = np.zeros(max(len(items), len(self.arena)), np.int32)
+        self.factors = np.zeros(len(self.arena))
+        link_all(self.starts, self.lengths, self.arena, self.factors, items, factors, entries)
 
     def remove(self, items: Integers, entry: int) -> None:
         """Take an entry out of the lists of these items."""

@@ -1,28 +1,17 @@
-"""Aggregate trees: incremental aggregates of listed items, with a cheap slack test in front of exact sums.
+"""Aggregate trees: incremental aggregates of long lists, computed anew along the paths that a batch touches.
 
 Design
     A *leaf* aggregates up to `FAN` members, each an item's value times a factor. An *inner* node aggregates up to
-    `FAN` neighbouring nodes. A query is a *root*; with few members it is a single leaf. A node is 64 bytes, one cache
-    line, and holds the value last published of the query too.
-
-    Of a sum or average that is a single leaf `slack` holds two numbers: the *gap*, by how much its total has moved
-    since it was last computed, and the *room* that the gap still has. A change of an item adds to the gap and takes a
-    little from the room; only where the gap leaves its room is the query computed anew, from all its members. All
-    other queries (minimum, maximum, trees of several leaves) have a room below zero: they are computed anew whenever
-    an item of theirs changes, along the path from its leaf to the root.
+    `FAN` neighbouring nodes. A query is a *root*. A node is 64 bytes, one cache line, and holds the value last
+    published of the query too. A change of an item has the nodes from its leaf to the root computed anew, each once a
+    batch.
 
 Mathematics
     Nothing is ever subtracted from a published value: each is that of the present members, added in an order fixed
     by the tree. Its error is at most about FAN·(depth + 1)·2⁻⁵³ of M, the sum of magnitudes, however many changes there
     were, and equal values give equal bits.
 
-    The test decides nothing by itself. A room is the bound (times the count for an average), less
-        2⁻⁴⁶·M  +  Σ 2⁻⁴⁶·|factor|·(|old| + |new|)  +  Σ 2⁻⁵²·|gap|
-    over the changes since: more than all roundings of the gap, of the sum then and of the sum now taken together. So
-    a query that the test passes over would have been found within its bound by computing it, too; what is
-    published is the same as without the test, bit by bit, and a snapshot needs neither gap nor room.
-
-An item's value is NaN where it has none; an item that gets or loses its value has its queries computed anew.
+An item's value is NaN where it has none. Lists of at most `FAN` items are kept by `kernels.short_lists`.
 """
 
 import math
@@ -41,7 +30,6 @@ Records = npt.NDArray[np.void]
 
 FAN = 32
 """So many members are read in about the time of two or three accesses to memory that miss the caches."""
-ROUNDING, ADDING = 2.0**-46, 2.0**-52
 SUM, AVG, COUNT, MIN, MAX = range(5)
 LEAF, INNER = range(2)
 NONE = -1
@@ -67,17 +55,16 @@ MEMBER = np.dtype([("slot", np.int64), ("factor", np.float64)])
 
 
 @compiled
-def compute(nodes: Records, members: Records, values: Floats, at: int) -> float:
-    """Compute one node anew from its members or children; returns the sum of the magnitudes of members."""
+def compute(nodes: Records, members: Records, values: Floats, at: int) -> None:
+    """Compute one node anew from its members or children."""
     node = nodes[at]
     first, function = node["first"], node["function"]
-    total, magnitude, count = 0.0, 0.0, 0
+    total, count = 0.0, 0
     if node["kind"] == LEAF:
         for k in range(first, first + node["size"]):
             value = values[members[k]["slot"]]
             if value == value:
                 part = members[k]["factor"] * value + 0.0  # there is one zero: of −0 and 0 neither is less
-                magnitude += abs(part)
                 if function <= COUNT:
                     total += part
                 elif count == 0 or (function == MIN and part < total) or (function == MAX and part > total):
@@ -95,7 +82,6 @@ def compute(nodes: Records, members: Records, values: Floats, at: int) -> float:
                 count += own
     node["total"] = total
     node["count"] = count
-    return magnitude
 
 
 @compiled
@@ -127,31 +113,12 @@ def say(nodes: Records, root: int, position: int) -> bool:
 
 
 @compiled
-def give_slack(nodes: Records, slack: Floats, at: int, magnitude: float) -> None:
-    """Set how far a node that was just computed may move before it is computed again."""
-    node = nodes[at]
-    gap, room = 0.0, -1.0
-    if node["parent"] == NONE and node["kind"] == LEAF:
-        function = node["function"]
-        if function == COUNT:
-            room = 0.0  # its factors in the lists are zero: only items that get or lose a value matter
-        elif function <= AVG and node["there"] == 1:
-            share = node["count"] if function == AVG else 1
-            gap = node["total"] - node["said"] * share
-            room = node["within"] * share * (1 - ADDING) - ROUNDING * (magnitude + abs(node["said"]) * share)
-    slack[2 * at] = gap
-    slack[2 * at + 1] = room
-
-
-@compiled
 def touch(
     slots: Integers,
     fresh: Floats,
     starts: Integers,
     lengths: Integers,
     arena: Entries,
-    factors: Floats,
-    slack: Floats,
     nodes: Records,
     members: Records,
     values: Floats,
@@ -172,18 +139,10 @@ def touch(
         if old == new or (old != old and new != new):
             continue
         values[slot] = new
-        start = starts[slot]
         touches += lengths[slot]
-        comes_or_goes = old != old or new != new
-        change, sizes = new - old, ROUNDING * (abs(new) + abs(old))
-        for at in range(start, start + lengths[slot]):
-            leaf, factor = arena[at], factors[at]
-            gap = slack[2 * leaf] + factor * change
-            room = slack[2 * leaf + 1] - abs(factor) * sizes - ADDING * abs(gap)
-            slack[2 * leaf] = gap
-            slack[2 * leaf + 1] = room
-            # Written so that a gap of NaN, from numbers at the end of DOUBLE, does not stay inside.
-            if (comes_or_goes or not abs(gap) <= room) and marks[leaf] == 0:
+        for at in range(starts[slot], starts[slot] + lengths[slot]):
+            leaf = arena[at]
+            if marks[leaf] == 0:
                 marks[leaf] = 1
                 queue[waiting] = leaf
                 waiting += 1
@@ -193,7 +152,7 @@ def touch(
         at = queue[done]
         done += 1
         marks[at] = 0
-        magnitude = compute(nodes, members, values, at)
+        compute(nodes, members, values, at)
         parent = nodes[at]["parent"]
         if parent == NONE:
             if say(nodes, at, position):
@@ -203,7 +162,6 @@ def touch(
             marks[parent] = 1
             queue[waiting] = parent
             waiting += 1
-        give_slack(nodes, slack, at, magnitude)
     return count, touches
 
 

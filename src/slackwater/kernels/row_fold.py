@@ -27,27 +27,23 @@ def scan(winners: Integers, top: int, won: Integers) -> None:
 
 
 @compiled
-def collect(winners: Integers, slots: Integers, rows: Integers) -> None:
-    """Move the rows of these slots out of `winners`."""
-    for k in range(len(slots)):
-        rows[k] = winners[slots[k]]
-        winners[slots[k]] = -1
-
-
-@compiled
 def begin(
+    winners: Integers,
     slots: Integers,
-    rows: Integers,
     operations: npt.NDArray[np.int8],
     upsert: int,
     there: Flags,
+    rows: Integers,
     had: Flags,
     has: Flags,
     changed: Flags,
 ) -> None:
-    """Write which slots had a row, which have one, and which of them came or went."""
+    """Move the rows of these slots out of `winners`; write which slots had one, have one, and came or went."""
     for k in range(len(slots)):
-        had[k] = there[slots[k]]
+        slot = slots[k]
+        rows[k] = winners[slot]
+        winners[slot] = -1
+        had[k] = there[slot]
         has[k] = operations[rows[k]] == upsert
         changed[k] = had[k] != has[k]
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from slackwater.core.arrow import INSTANT, field
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import DataType, Row
-from slackwater.kernels.row_fold import write
+from slackwater.kernels import row_fold as kernel
 from slackwater.processing.base import Flags, Integers
 
 Cells: TypeAlias = npt.NDArray[Any]
@@ -29,12 +29,8 @@ _STORED: dict[DataType, Any] = {
     DataType.TIMESTAMP: np.int64,
 }
 
-_NUMBERS: dict[pa.DataType, np.dtype[Any]] = {
-    pa.int8(): np.dtype(np.int8),
-    pa.int64(): np.dtype(np.int64),
-    pa.float64(): np.dtype(np.float64),
-    INSTANT: np.dtype(np.int64),
-}
+_PLAIN = frozenset({DataType.BIGINT, DataType.DOUBLE, DataType.TIMESTAMP})
+"""Kinds that Arrow stores as NumPy does."""
 _ALL: Flags = np.zeros(0, np.bool_)
 _NOTHING = np.array(None, object)
 
@@ -58,16 +54,13 @@ def unpacked(array: pa.Array) -> tuple[Cells, Flags]:
     return array.to_numpy(zero_copy_only=False), valid
 
 
-def values_of(array: pa.Array) -> Cells:
-    """The values of an Arrow column that is no text, without a copy where Arrow has them as they are.
-
-    Cells that are null hold anything.
-    """
-    kind = _NUMBERS.get(array.type)
-    if kind is None or not len(array):
-        return unpacked(array)[0]
-    values: Cells = np.frombuffer(array.buffers()[1], kind, len(array), array.offset * kind.itemsize)
-    return values
+def values_of(array: pa.Array, kind: Any) -> Cells:
+    """The values of an Arrow column that stores them as NumPy does, without a copy; what is null is anything."""
+    if not len(array):
+        return np.zeros(0, kind)
+    start = array.offset
+    values: Cells = np.frombuffer(array.buffers()[1], kind, start + len(array))
+    return values[start:]
 
 
 def texts_of(array: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
@@ -77,12 +70,6 @@ def texts_of(array: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uin
     _, offsets, data = array.buffers()
     letters = np.zeros(0, np.uint8) if data is None or not data.size else np.frombuffer(data, np.uint8)
     return np.frombuffer(offsets, np.int32, len(array) + 1, 4 * array.offset), letters
-
-
-def validity_of(array: pa.Array) -> Flags:
-    """Which cells there are; an empty array where there are all."""
-    valid: Flags = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else _ALL
-    return valid
 
 
 def packed(values: Cells, valid: Flags, kind: DataType) -> pa.Array:
@@ -130,6 +117,23 @@ class StoredColumn:
         """The cells of these slots."""
         return self.values[slots], self.valid[slots]
 
+    def cells_in(self, array: pa.Array) -> tuple[Cells, Flags]:
+        """The values of an Arrow column of this kind, and which of them there are; no flags at all mean all of them."""
+        if self.kind in _PLAIN:
+            values = values_of(array, _STORED[self.kind])
+            return values, (array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else _ALL)
+        return unpacked(array)
+
+    def compare(
+        self, slots: Integers, rows: Integers, had: Flags, has: Flags, values: Cells, valid: Flags, changed: Flags
+    ) -> None:
+        """Set `changed` where rows of a batch differ from these slots."""
+        if self.kind is DataType.TEXT:
+            old, old_valid, new, new_valid = self.values[slots], self.valid[slots], values[rows], valid[rows]
+            changed |= had & has & ((old_valid != new_valid) | (new_valid & old_valid & (old != new)))
+        else:
+            kernel.compare(slots, rows, had, has, values, valid, self.values, self.valid, changed)
+
     def write(self, slots: Integers, rows: Integers, has: Flags, values: Cells, valid: Flags) -> None:
         """Set the cells of these slots to rows of a batch, and to null where there `has` none to be."""
         if self.kind is DataType.TEXT:
@@ -137,7 +141,7 @@ class StoredColumn:
             self.values[slots] = np.where(there, values[rows], _NOTHING)
             self.valid[slots] = there
         else:
-            write(slots, rows, has, values, valid, self.values, self.valid)
+            kernel.write(slots, rows, has, values, valid, self.values, self.valid)
 
 
 class ChangedRows:

@@ -175,13 +175,17 @@ class Host:
 
     def apply(self, table: str, batch: pa.RecordBatch, position: Position) -> Notifications:
         """Take a batch of updates in; what comes back is right as of `position`."""
-        return self.apply_all({table: batch}, position)
+        self._check_order(position)
+        return self._publish([self.latest(table).fold(batch)], position)
 
     def apply_all(self, batches: Mapping[str, pa.RecordBatch], position: Position) -> Notifications:
         """Take batches of several tables in as one: a pair of rows that both changed is published once."""
         self._check_order(position)
         tables = {name: self.latest(name) for name in sorted(batches)}
-        changes = [table.fold(batches[name]) for name, table in tables.items()]
+        return self._publish([table.fold(batches[name]) for name, table in tables.items()], position)
+
+    def _publish(self, changes: Sequence[Changes], position: Position) -> Notifications:
+        """What the operators say to changes."""
         self._position = position
         for watch in self.watchers:
             for one in changes:
@@ -359,5 +363,10 @@ class Host:
 
 def _combined(said: Sequence[Notifications], position: Position) -> Notifications:
     """Notifications of several operators as one; rows in the order of names, as several hosts together publish it."""
-    everything = merged(said, position)
+    loud = [one for one in said if len(one) or one.anew or one.halted]
+    if not loud:
+        return Notifications(position)
+    if len(loud) == 1 and not loud[0].rows:
+        return loud[0]
+    everything = merged(loud, position)
     return replace(everything, rows=tuple(sorted(everything.rows, key=lambda rows: rows.table)))

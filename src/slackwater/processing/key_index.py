@@ -5,6 +5,7 @@ columns are written one after the other as bytes, each text behind its length, s
 """
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Protocol
 
 import numpy as np
@@ -16,7 +17,7 @@ from slackwater.kernels import key_rows as rows
 from slackwater.kernels import key_table as kernel
 from slackwater.kernels.key_table import Letters, Offsets
 from slackwater.processing.base import Integers
-from slackwater.processing.columns import texts_of, values_of
+from slackwater.processing.columns import texts_of, unpacked, values_of
 
 _FIRST_PLACES = 128
 _SECRET = np.array([hash("slackwater"), hash("secret")], np.int64).view(np.uint64)
@@ -196,10 +197,11 @@ class CompositeKeys:
 
 def _words(column: pa.Array, kind: DataType) -> Integers:
     """A column that is no text as words of 64 bits; zero has one sign only: 0.0 and −0.0 are the same key."""
-    values = values_of(column)
+    if kind is DataType.BOOLEAN:
+        return unpacked(column)[0].astype(np.int64)
     if kind is DataType.DOUBLE:
-        return (values + 0.0).view(np.int64)
-    return values.astype(np.int64) if kind is DataType.BOOLEAN else values
+        return (values_of(column, np.float64) + 0.0).view(np.int64)
+    return values_of(column, np.int64)
 
 
 def _python_words(values: Sequence[Scalar], kind: DataType) -> Integers:
@@ -229,6 +231,5 @@ def _as_texts(words: Integers) -> tuple[Offsets, Letters]:
 
 def side_by_side(texts: Sequence[bytes]) -> tuple[Offsets, Letters]:
     """Some texts in the layout of an Arrow column."""
-    offsets: Offsets = np.zeros(len(texts) + 1, np.int32)
-    np.cumsum([len(text) for text in texts], out=offsets[1:])
+    offsets: Offsets = np.array([0, *accumulate(map(len, texts))], np.int32)
     return offsets, np.frombuffer(b"".join(texts), np.uint8)

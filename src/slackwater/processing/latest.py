@@ -39,7 +39,6 @@ from slackwater.processing.columns import (
     rows_schema,
     texts_of,
     unpacked,
-    validity_of,
     values_of,
 )
 from slackwater.processing.key_index import KeyIndex, TextKeys, key_index
@@ -56,6 +55,7 @@ class LatestTable:
         self._index: KeyIndex = key_index([schema.column(name).type for name in schema.key])
         self._sources = TextKeys()
         self._source_order: Integers = np.zeros(0, np.int64)
+        self._last_source: tuple[str | None, Integers] = None, np.zeros(1, np.int64)
         self._room = _FIRST_ROOM
         self._there: Flags = np.zeros(self._room, np.bool_)
         self._ranked: Flags = np.zeros(self._room, np.bool_)
@@ -76,7 +76,7 @@ class LatestTable:
         for column in schema.columns:
             if column.name not in schema.key and column.name not in self._columns:
                 self._columns[column.name] = StoredColumn.empty(column.type, self._room)
-        self._value_places = [(schema.index(name), name) for name in self._columns]
+        self._value_columns = [(schema.index(name), name, column) for name, column in self._columns.items()]
         self._rows = None
 
     @property
@@ -105,15 +105,15 @@ class LatestTable:
 
     def slots_of(self, keys: Sequence[Key]) -> Integers:
         """The numbers of some keys, given now to those that have none."""
+        for key in keys:
+            if len(key) != len(self._key_types):
+                raise SchemaError(f"a key of table {self._schema.name} has {len(self._key_types)} parts, this is {key}")
         for place, kind in enumerate(self._key_types):
-            for key in keys:
-                if len(key) != len(self._key_types):
-                    raise SchemaError(
-                        f"a key of table {self._schema.name} has {len(self._key_types)} parts, this is {key}"
-                    )
-                if not kind.holds(key[place]):
-                    keys = [self._fitted(one) for one in keys]
-                    break
+            parts = [key[place] for key in keys]
+            is_text = kind is DataType.TEXT and set(map(type, parts)) <= {str}
+            if not is_text and not all(map(kind.holds, parts)):
+                keys = [self._fitted(key) for key in keys]
+                break
         slots = self._index.number_keys(keys)
         self._make_room()
         return slots
@@ -162,39 +162,30 @@ class LatestTable:
 
     def fold(self, batch: pa.RecordBatch) -> Changes:
         """Apply a batch of updates, and return its net changes."""
-        batch = self._checked(batch)
-        arrays = batch.columns
-        slots, rows = self._last_in(arrays)
-        count = len(slots)
-        had, has, changed = np.empty(count, np.bool_), np.empty(count, np.bool_), np.empty(count, np.bool_)
-        kernel.begin(slots, rows, values_of(arrays[-4]), int(Operation.UPSERT), self._there, had, has, changed)
-        came: dict[str, tuple[Cells, Flags]] = {}
-        for place, name in self._value_places:
-            column, array = self._columns[name], arrays[place]
-            if column.kind is DataType.TEXT:
-                values, valid = unpacked(array)
-                old, old_valid = column.values[slots], column.valid[slots]
-                new, new_valid = values[rows], valid[rows]
-                changed |= had & has & ((old_valid != new_valid) | (new_valid & old_valid & (old != new)))
-            else:
-                values, valid = values_of(array), validity_of(array)
-                kernel.compare(slots, rows, had, has, values, valid, column.values, column.valid, changed)
-            came[name] = values, valid
-        if not changed.all():
+        arrays = self._checked(batch).columns
+        slots = self._last_in(arrays)
+        rows, (had, has, changed) = np.empty(len(slots), np.int64), np.empty((3, len(slots)), np.bool_)
+        operations = values_of(arrays[-4], np.int8)
+        kernel.begin(self._scratch, slots, operations, int(Operation.UPSERT), self._there, rows, had, has, changed)
+        came: list[tuple[str, StoredColumn, Cells, Flags]] = []
+        for place, name, column in self._value_columns:
+            values, valid = column.cells_in(arrays[place])
+            column.compare(slots, rows, had, has, values, valid, changed)
+            came.append((name, column, values, valid))
+        if np.count_nonzero(changed) < len(slots):
             slots, rows, had, has = slots[changed], rows[changed], had[changed], has[changed]
         before: dict[str, tuple[Cells, Flags, DataType]] = {}
         after: dict[str, tuple[Cells, Flags, DataType]] = {}
-        for name, (values, valid) in came.items():
-            column = self._columns[name]
+        for name, column, values, valid in came:
             before[name] = *column.cells(slots), column.kind
             column.write(slots, rows, has, values, valid)
             after[name] = *column.cells(slots), column.kind
         if len(slots):
             self._there[slots] = has
             self._rows = None
-        old_rows = ChangedRows(self._rows_layout, slots, self._key_columns, before)
-        new_rows = ChangedRows(self._rows_layout, slots, self._key_columns, after)
-        return Changes(self._schema.name, slots, had, has, old_rows, new_rows, self._times[slots])
+        old = ChangedRows(self._rows_layout, slots, self._key_columns, before)
+        new = ChangedRows(self._rows_layout, slots, self._key_columns, after)
+        return Changes(self._schema.name, slots, had, has, old, new, self._times[slots])
 
     def snapshot(self) -> bytes:
         """The whole state."""
@@ -236,7 +227,7 @@ class LatestTable:
         table._scratch = np.full(table._room, -1)
         cells = dict(zip(table._rows_layout.names, zip(parts["values"], parts["valid"], strict=True), strict=True))
         for name, column in table._columns.items():
-            table._columns[name] = StoredColumn(column.kind, *cells[name])
+            column.values, column.valid = cells[name]
         keys = [packed(cells[name][0], cells[name][1], schema.column(name).type) for name in schema.key]
         slots = table._index.number(keys)
         if not np.array_equal(slots, np.arange(table._room)):
@@ -275,17 +266,17 @@ class LatestTable:
         arrays = [*batch.columns[:count], *missing, *batch.columns[count:]]
         return pa.RecordBatch.from_arrays(arrays, schema=layout)
 
-    def _last_in(self, arrays: list[pa.Array]) -> tuple[Integers, Integers]:
-        """The slots of which the batch has a row that counts now, in order, and that row of each."""
+    def _last_in(self, arrays: list[pa.Array]) -> Integers:
+        """The slots of which the batch has a row that counts now, in order; `_scratch` has that row of each."""
         slots = self._index.number([arrays[place] for place in self._key_places])
         self._make_room()
         times, sources, sequences = arrays[-3:]
         won: Integers = np.empty(len(slots), np.int64)
         count = settle(
             slots,
-            values_of(times),
+            values_of(times, np.int64),
             self._source_codes(sources),
-            values_of(sequences),
+            values_of(sequences, np.int64),
             self._source_order,
             self._ranked,
             self._times,
@@ -299,11 +290,18 @@ class LatestTable:
             kernel.scan(self._scratch, len(self._index), won)
         else:
             won.sort()
-        rows: Integers = np.empty(count, np.int64)
-        kernel.collect(self._scratch, won, rows)
-        return won, rows
+        return won
 
     def _source_codes(self, column: pa.Array) -> Integers:
+        if len(column) == 1:
+            # A row that comes by itself is mostly of the source of the row before it.
+            name = column[0].as_py()
+            if name != self._last_source[0]:
+                self._last_source = name, self._source_codes_in(column)
+            return self._last_source[1]
+        return self._source_codes_in(column)
+
+    def _source_codes_in(self, column: pa.Array) -> Integers:
         offsets, data = texts_of(column)
         # A batch is usually of one source; asking whether that is so is cheaper than looking each of them up.
         alike = len(column) > 1 and are_alike(offsets, data)

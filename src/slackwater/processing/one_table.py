@@ -30,8 +30,10 @@ class OneTable(Operator):
 
     def apply(self, changes: Sequence[Changes], tables: Mapping[str, Latest], position: Position) -> Notifications:
         """Table by table."""
-        outputs = [self.inner.apply(one, tables[one.table], position) for one in changes if len(one)]
-        return outputs[0] if len(outputs) == 1 else merged(outputs, position)
+        if len(changes) == 1:
+            only = changes[0]
+            return self.inner.apply(only, tables[only.table], position) if len(only) else Notifications(position)
+        return merged([self.inner.apply(one, tables[one.table], position) for one in changes if len(one)], position)
 
     def advance(self, time: Instant, position: Position) -> Notifications:
         """Let time pass."""

@@ -1,38 +1,28 @@
-"""Aggregate-tree store: bounded aggregates of listed items over one column, registered and removed at any time.
+"""Aggregate-tree store: bounded aggregates of long lists over one column, registered and removed at any time.
 
 A forest mirrors its column by slot, because a touched query reads the values of all its items, changed or not.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from slackwater.core.query import AggregateFunction
 from slackwater.core.types import Position
 from slackwater.kernels import aggregate_tree as kernel
 from slackwater.kernels.adjacency import Adjacency
 from slackwater.processing.base import Floats, Integers, Values
 from slackwater.processing.bounded.ranges import RangeAllocator
 
-FUNCTIONS = {
-    AggregateFunction.SUM: kernel.SUM,
-    AggregateFunction.AVG: kernel.AVG,
-    AggregateFunction.COUNT: kernel.COUNT,
-    AggregateFunction.MIN: kernel.MIN,
-    AggregateFunction.MAX: kernel.MAX,
-}
-
 
 class TreeStore:
-    """The listed aggregates of one column."""
+    """The aggregates of long lists of one column."""
 
     def __init__(self, slots: Integers, values: Floats) -> None:
         """Begin with these values; NaN is none."""
         self._values: Floats = np.full(64, np.nan)
-        self._reach = 0
         self._index = Adjacency()
         self._nodes = np.zeros(64, kernel.NODE)
-        self._slack: Floats = np.zeros(2 * 64)
         self._members = np.zeros(256, kernel.MEMBER)
         self._node_ranges, self._member_ranges = RangeAllocator(), RangeAllocator()
         self._roots: dict[int, tuple[int, int, int]] = {}  # number: first node, nodes, members
@@ -45,13 +35,16 @@ class TreeStore:
     def __len__(self) -> int:
         return len(self._roots)
 
+    def __contains__(self, number: int) -> bool:
+        return number in self._roots
+
     @property
-    def numbers(self) -> list[int]:
+    def numbers(self) -> Iterable[int]:
         """The queries that are kept here."""
-        return list(self._roots)
+        return self._roots
 
     def add(
-        self, number: int, function: AggregateFunction, slots: Integers, factors: Floats, within: float, changed: int
+        self, number: int, function: int, slots: Integers, factors: Floats, within: float, changed: int
     ) -> float | None:
         """Keep a query; its value now."""
         self._cover(int(slots.max()) + 1 if len(slots) else 0)
@@ -64,21 +57,17 @@ class TreeStore:
         self._make_room()
         members = self._members[member : member + len(slots)]
         members["slot"], members["factor"] = slots[order], factors[order]
-        self._plant(first, levels, member, len(slots), FUNCTIONS[function])
+        self._plant(first, levels, member, len(slots), function)
         for leaf in range(levels[0]):
             part = members[leaf * kernel.FAN : (leaf + 1) * kernel.FAN]
-            counted = part["factor"].copy() if function is not AggregateFunction.COUNT else np.zeros(len(part))
-            self._index.add(part["slot"].copy(), counted, first + leaf)
-        magnitude = 0.0
+            self._index.add(part["slot"].copy(), part["factor"].copy(), first + leaf)
         for at in range(first, first + count):
-            magnitude = kernel.compute(self._nodes, self._members, self._values, at)
-            self._slack[2 * at : 2 * at + 2] = 0.0, -1.0
+            kernel.compute(self._nodes, self._members, self._values, at)
         root = first + count - 1
         there, value = kernel.value_of(self._nodes, root)
         node = self._nodes[root]
         node["said"], node["there"], node["within"], node["number"] = value, there, within, number
         node["changed"] = changed
-        kernel.give_slack(self._nodes, self._slack, root, magnitude)
         self._roots[number] = (first, count, len(slots))
         return float(value) if there else None
 
@@ -104,8 +93,6 @@ class TreeStore:
             self._index.starts,
             self._index.lengths,
             self._index.arena,
-            self._index.factors,
-            self._slack,
             self._nodes,
             self._members,
             self._values,
@@ -126,15 +113,12 @@ class TreeStore:
         node = self._nodes[self._root(number)]
         return (float(node["said"]) if node["there"] else None), Position(int(node["changed"]))
 
-    def parts(self) -> dict[str, Any]:
-        """All that a snapshot needs."""
-        numbers = sorted(self._roots)
-        roots = self._nodes[np.array([self._root(number) for number in numbers], np.int64)]
-        members = [self._members_of(number) for number in numbers]
-        every = np.concatenate(members) if members else np.zeros(0, kernel.MEMBER)
+    def parts(self, numbers: Integers) -> dict[str, Any]:
+        """All that a snapshot needs of some queries, in this order."""
+        roots = self._nodes[np.array([self._root(number) for number in numbers.tolist()], np.int64)]
+        members = [self._members_of(number) for number in numbers.tolist()]
+        every = np.concatenate([np.zeros(0, kernel.MEMBER), *members])
         return {
-            "values": self._values[: self._reach],
-            "numbers": np.array(numbers, np.int64),
             "functions": roots["function"].copy(),
             "within": roots["within"].copy(),
             "said": roots["said"].copy(),
@@ -145,23 +129,16 @@ class TreeStore:
             "factors": every["factor"].copy(),
         }
 
-    @classmethod
-    def of(cls, parts: dict[str, Any]) -> "TreeStore":
-        """The forest that these parts were taken of."""
-        values = parts["values"]
-        forest = cls(np.arange(len(values)), values)
-        functions = {code: function for function, code in FUNCTIONS.items()}
+    def restore(self, numbers: Integers, parts: dict[str, Any]) -> None:
+        """Keep the queries that these parts were taken of."""
         at = 0
-        for k, (number, size) in enumerate(zip(parts["numbers"].tolist(), parts["sizes"].tolist(), strict=True)):
+        for k, (number, size) in enumerate(zip(numbers.tolist(), parts["sizes"].tolist(), strict=True)):
             slots, factors = parts["slots"][at : at + size], parts["factors"][at : at + size]
             at += size
-            function = functions[int(parts["functions"][k])]
-            forest.add(number, function, slots, factors, float(parts["within"][k]), int(parts["changed"][k]))
-            node = forest._nodes[forest._root(number)]
+            function = int(parts["functions"][k])
+            self.add(number, function, slots, factors, float(parts["within"][k]), int(parts["changed"][k]))
+            node = self._nodes[self._root(number)]
             node["said"], node["there"] = parts["said"][k], parts["there"][k]
-            # Without room the next change has the query computed anew, and gives it its own.
-            forest._slack[2 * forest._root(number) + 1] = -1.0
-        return forest
 
     def _check(self) -> None:
         """Assert the invariants."""
@@ -173,8 +150,7 @@ class TreeStore:
             kept = self._nodes[first : first + count].copy()
             for at in range(first, first + count):
                 kernel.compute(self._nodes, self._members, self._values, at)
-            if count > 1:
-                assert kept.tobytes() == self._nodes[first : first + count].tobytes(), f"query {number} is out of date"
+            assert kept.tobytes() == self._nodes[first : first + count].tobytes(), f"query {number} is out of date"
             assert not kernel.say(self._nodes, root, -1), f"query {number} is outside its bound"
 
     def _root(self, number: int) -> int:
@@ -203,14 +179,11 @@ class TreeStore:
         if reach > len(self._values):
             more = np.full(max(reach, 2 * len(self._values)) - len(self._values), np.nan)
             self._values = np.concatenate([self._values, more])
-        self._reach = max(self._reach, reach)
-        self._index.reach(self._reach)
+        self._index.reach(reach)
 
     def _make_room(self) -> None:
         if self._node_ranges.top > len(self._nodes):
             self._nodes = _grown(self._nodes, self._node_ranges.top)
-            more = np.zeros(2 * len(self._nodes) - len(self._slack))
-            self._slack = np.concatenate([self._slack, more])
             self._scratch()
         if self._member_ranges.top > len(self._members):
             self._members = _grown(self._members, self._member_ranges.top)

@@ -1,9 +1,10 @@
 """Bounded-aggregate operator: SUM, AVG, COUNT, MIN and MAX with WITHIN.
 
 Design
-    Aggregates that list their items are kept in a `TreeStore` for each table and column: a change goes to the queries
-    that list the item, and those are computed anew from their few items. Aggregates over regions are kept in one
-    `RegionalAggregates` for each table: an index finds whose region a row left and entered, and running totals follow.
+    Aggregates that list their items are kept in `ListedAggregates`, one for each table and column: a change goes to
+    the queries that list the item, and those that may have left their bound are computed anew from their few items.
+    Aggregates over regions are kept in one `RegionalAggregates` for each table: an index finds whose region a row left
+    and entered, and running totals follow.
 
     A bound with FIDELITY below 1 is kept always: fewer messages would be allowed, wrong ones not needed.
 
@@ -16,7 +17,7 @@ from slackwater.core.query import Aggregate, StandingQuery
 from slackwater.core.types import Position
 from slackwater.processing import state
 from slackwater.processing.base import Answer, Changes, Latest, Notifications, TableOperator, Values
-from slackwater.processing.bounded.aggregate_trees import TreeStore
+from slackwater.processing.bounded.column_aggregates import ListedAggregates
 from slackwater.processing.bounded.item_list import listed
 from slackwater.processing.bounded.regional import RegionalAggregates
 from slackwater.processing.concatenate import gathered
@@ -31,7 +32,7 @@ class BoundedAggregates(TableOperator):
     name = "BoundedAggregates"
 
     def __init__(self) -> None:
-        self._forests: dict[_ForestKey, TreeStore] = {}
+        self._forests: dict[_ForestKey, ListedAggregates] = {}
         self._regionals: dict[str, RegionalAggregates] = {}
         self._homes: dict[int, _ForestKey | str] = {}
 
@@ -62,7 +63,7 @@ class BoundedAggregates(TableOperator):
         if forest is None:
             rows = latest.rows
             numbers = Sheet(rows, latest.slots >= 0).numbers(query.column)
-            forest = self._forests[key] = TreeStore(latest.slots, numbers)
+            forest = self._forests[key] = ListedAggregates(latest.slots, numbers)
         slots_listed, factors = members
         value = forest.add(number, query.function, slots_listed, factors, query.bound.within, position)
         self._homes[number] = key
@@ -124,7 +125,7 @@ class BoundedAggregates(TableOperator):
     def restore(self, body: bytes) -> None:
         """Restore the state from a snapshot."""
         parts: dict[str, Any] = state.unpack("bounded aggregates", body)
-        self._forests = {(table, column): TreeStore.of(own) for table, column, own in parts["forests"]}
+        self._forests = {(table, column): ListedAggregates.of(own) for table, column, own in parts["forests"]}
         self._regionals = {table: RegionalAggregates.of(own) for table, own in parts["regionals"]}
         self._homes = {
             **{number: key for key, forest in self._forests.items() for number in forest.numbers},

@@ -14,7 +14,7 @@ from slackwater.core.types import Position
 from slackwater.kernels import accumulators as kernel
 from slackwater.kinds.registry import plain_query, query_of
 from slackwater.processing.base import Changes, Floats, Integers, Latest, Values
-from slackwater.processing.bounded.aggregate_trees import FUNCTIONS
+from slackwater.processing.bounded.column_aggregates import FUNCTIONS
 from slackwater.processing.bounded.ranges import RangeAllocator
 from slackwater.processing.regions import RegionIndex, Sheet, inside
 

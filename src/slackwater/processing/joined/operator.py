@@ -132,6 +132,8 @@ class StandingJoins(Operator):
     def apply(self, changes: Sequence[Changes], tables: Mapping[str, Latest], position: Position) -> Notifications:
         """Find the pairs that entered, changed or left."""
         self._found(tables)
+        if not self._families:
+            return Notifications(position)
         by_table = {one.table: one for one in changes if len(one)}
         found: dict[tuple[str, str], list[tuple[Pairs, Pairs]]] = {}
         crowded: list[int] = []

@@ -36,5 +36,7 @@ class Sheet:
         values, there = self.cells(column)
         is_number = values.dtype in (np.int64, np.float64)
         numbers = values.astype(np.float64) if is_number else np.ones(len(values))
-        numbers[~(self.present & there)] = np.nan
+        valid = self.present & there
+        if np.count_nonzero(valid) < len(valid):
+            numbers[~valid] = np.nan
         return numbers
