@@ -22,6 +22,7 @@ import experiments.joins.published
 import slackwater.processing.matching
 from slackwater.core.errors import MatchingError
 from slackwater.processing.matching import JoinRows, Joins, JoinSide, Matcher, MatcherShape, change
+from slackwater.processing.matching.band_costs import BandCosts
 from slackwater.processing.matching.band_hotspot import BandHotspot
 from slackwater.processing.matching.band_ssi import BandSSI
 from slackwater.processing.matching.costs import USUAL, Constants, MatchRoute
@@ -77,11 +78,16 @@ def routed(constants: Constants, shape: MatcherShape) -> Matcher:
     return SelectRouter(shape, 0.3, constants)
 
 
+ALWAYS_CELLS = BandCosts(block=0.0, look=0.0, enter=0.0, cell=0.0)
+"""Constants under which a table of the rows is made for the first row that asks."""
+
 VARIANTS: dict[str, tuple[Make, tuple[bool, ...]]] = {
     "BandSSI lazy": (lambda shape: BandSSI(shape, LazyPartition()), (True,)),
     "BandSSI strict": (lambda shape: BandSSI(shape, LazyPartition(0.2, strict=True)), (True,)),
     "BandHotspot half": (lambda shape: BandHotspot(shape, HotspotTracker(0.3)), (True,)),
-    "BandHotspot one by one": (lambda shape: BandHotspot(shape, HotspotTracker(0.3), steps_a_search=0), (True,)),
+    "BandHotspot one by one": (lambda shape: BandHotspot(shape, HotspotTracker(0.3), BandCosts(cell=1e9)), (True,)),
+    "BandHotspot by cells": (lambda shape: BandHotspot(shape, HotspotTracker(0.3), ALWAYS_CELLS), (True,)),
+    "BandHotspot scattered": (lambda shape: BandHotspot(shape, HotspotTracker(2.0), ALWAYS_CELLS), (True,)),
     "SelectHotspot half": (lambda shape: SelectHotspot(shape, 0.3), (False,)),
     **{f"SelectRouter {route.name}": (partial(routed, only_by(route)), (False,)) for route in MatchRoute},
     "Sharded": (Sharded, (True, False)),

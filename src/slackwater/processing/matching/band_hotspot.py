@@ -1,8 +1,6 @@
-"""Hotspot band join: BJ-SSI for large groups, an older method for the rest; no small group costs a probe of its own.
+"""Hotspot band join: BJ-SSI for large groups, blocks of like length for the rest (`range_blocks`).
 
-Few scattered queries are asked one by one (BJ-QOuter), in the order of their left ends, so that one looks where the one
-before it looked. Where they are more than a thirtieth of the rows across, a merge join (BJ-MJ) is quicker: it steps
-along both lists, and a step costs a thirtieth of a search.
+No small group costs a probe of its own.
 
 References
     P. K. Agarwal, J. Xie, J. Yang, H. Yu, Scalable continuous query processing by tracking hotspots, VLDB 2006; J. Xie,
@@ -13,13 +11,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from slackwater.kernels.band_probes import probe_each_query, probe_groups
+from slackwater.kernels.band_probes import probe_groups
 from slackwater.processing.base import Floats, Integers
-from slackwater.processing.matching.band_merge import merge_join
+from slackwater.processing.matching.band_costs import BandCosts
 from slackwater.processing.matching.base import JoinSide, MatcherShape
 from slackwater.processing.matching.hotspots import ALPHA, SCATTERED, HotspotTracker
 from slackwater.processing.matching.index_base import Found, IndexedMatcher, both, collect
 from slackwater.processing.matching.order import PackedOrder
+from slackwater.processing.matching.range_blocks import ScatteredRanges
 
 
 class BandHotspot(IndexedMatcher):
@@ -28,18 +27,22 @@ class BandHotspot(IndexedMatcher):
     SHAPES: ClassVar[tuple[bool, ...]] = (True,)
 
     def __init__(
-        self, shape: MatcherShape, tracker: HotspotTracker | None = None, *, steps_a_search: float = 30
+        self, shape: MatcherShape, tracker: HotspotTracker | None = None, costs: BandCosts | None = None
     ) -> None:
         super().__init__(shape)
-        self._steps_a_search = steps_a_search
         self.tracker = HotspotTracker(ALPHA) if tracker is None else tracker
         self._lefts, self._rights = PackedOrder(), PackedOrder()
-        self._cold = PackedOrder()
+        self._scattered = ScatteredRanges(self._queries, costs)
 
     @property
     def groups(self) -> int:
         """How many stabbing groups there are, hot and scattered."""
         return len(self.tracker.hot) + len(self.tracker.scattered.groups)
+
+    def forget_rows(self) -> None:
+        """Have no rows on either side."""
+        super().forget_rows()
+        self._scattered.forget_rows()
 
     def _added(self, slots: Integers) -> None:
         self.tracker.add(slots, self._queries.low[slots], self._queries.high[slots])
@@ -62,7 +65,7 @@ class BandHotspot(IndexedMatcher):
         hot, numbers = slots[~cold], groups[~cold].astype(np.float64)
         self._lefts.insert(numbers, low[~cold], hot)
         self._rights.insert(numbers, -high[~cold], hot)
-        self._cold.insert(low[cold], high[cold], slots[cold])
+        self._scattered.insert(slots[cold])
 
     def _leave(self, slots: Integers, groups: Integers) -> None:
         low, high = self._queries.low[slots], self._queries.high[slots]
@@ -70,19 +73,20 @@ class BandHotspot(IndexedMatcher):
         hot, numbers = slots[~cold], groups[~cold].astype(np.float64)
         self._lefts.delete(numbers, low[~cold], hot)
         self._rights.delete(numbers, -high[~cold], hot)
-        self._cold.delete(low[cold], high[cold], slots[cold])
+        self._scattered.delete(slots[cold])
 
     def _probe(self, side: JoinSide, join: Floats, attributes: Floats) -> Found:
-        partners, table, queries = self._orders[side.other].packed, self.tracker.hot.table, self._queries
+        rows, table, by = self._orders[side.other], self.tracker.hot.table, np.argsort(join)
+        if not len(table):
+            return self._scattered.probe(side, rows, join, by)
         lefts = self._lefts.packed, self._lefts.starts(table.groups)
         rights = self._rights.packed, self._rights.starts(table.groups)
-        by, flip, low, high = np.argsort(join), side is JoinSide.RIGHT, queries.low, queries.high
         hot = collect(
             len(join),
             len(by),
             lambda *out: probe_groups(
-                partners,
-                flip,
+                rows.packed,
+                side is JoinSide.RIGHT,
                 join,
                 by,
                 table.points,
@@ -91,23 +95,17 @@ class BandHotspot(IndexedMatcher):
                 table.most,
                 *lefts,
                 *rights,
-                low,
+                self._queries.low,
                 *out,
             ),
         )
-        if not len(self._cold):
-            return hot
-        if len(self._cold) * self._steps_a_search > len(self._orders[side.other]) + len(self._cold):
-            return both(hot, merge_join(self._orders[side.other], self._cold, join, flip=flip))
-        cold = self._cold.entries()[2]
-        return both(
-            hot,
-            collect(
-                len(join),
-                len(by),
-                lambda *out: probe_each_query(partners, flip, join, by, cold, low, high, *out),
-            ),
-        )
+        return both(hot, self._scattered.probe(side, rows, join, by)) if len(self._scattered) else hot
+
+    def _rows_came(self, side: JoinSide, join: Floats) -> None:
+        self._scattered.rows_came(side, join)
+
+    def _rows_went(self, side: JoinSide, join: Floats) -> None:
+        self._scattered.rows_went(side, join, self._orders[side])
 
     def _check(self) -> None:
         super()._check()
@@ -117,5 +115,6 @@ class BandHotspot(IndexedMatcher):
             groups, values, slots, _ = order.entries()
             assert np.array_equal(groups, self.tracker.group_of(slots))
             assert np.array_equal(values, ends[slots])
-            everything = np.sort(np.concatenate((slots, self._cold.entries()[2])))
+            everything = np.sort(np.concatenate((slots, self._scattered.slots())))
             assert np.array_equal(everything, self._queries.slots.all())
+        self._scattered._check(self._orders)

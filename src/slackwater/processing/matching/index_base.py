@@ -48,7 +48,7 @@ class IndexedMatcher(ABC):
         least = 0 if shape.band else 1
         self._widths = (max(shape.left, least), max(shape.right, least))
         self._queries = QueryTable(*self._widths)
-        self.forget_rows()
+        self._have_no_rows()
         self._certain = shape.left + shape.right == 0 if shape.band else max(shape.left, shape.right) <= 1
 
     @property
@@ -77,15 +77,21 @@ class IndexedMatcher(ABC):
         attributes = self._attributes(side, rows)
         slots = self._tables[side].add(rows.ids, rows.join, attributes)
         self._orders[side].insert(rows.join, self._second(attributes), slots)
+        self._rows_came(side, rows.join)
 
     def delete(self, side: JoinSide, ids: Integers) -> None:
         """No longer have these rows."""
         table = self._tables[side]
         slots = table.slots.take(ids)
-        self._orders[side].delete(table.join[slots], self._second(table.attributes[slots]), slots)
+        join = table.join[slots]
+        self._orders[side].delete(join, self._second(table.attributes[slots]), slots)
+        self._rows_went(side, join)
 
     def forget_rows(self) -> None:
         """Have no rows on either side."""
+        self._have_no_rows()
+
+    def _have_no_rows(self) -> None:
         self._tables = (RowTable(self._widths[0]), RowTable(self._widths[1]))
         self._orders = (PackedOrder(), PackedOrder())
 
@@ -179,6 +185,12 @@ class IndexedMatcher(ABC):
     def _removed(self, slots: Integers) -> None:  # noqa: B027
         """Queries have left the table; their columns can still be read."""
 
+    def _rows_came(self, side: JoinSide, join: Floats) -> None:  # noqa: B027
+        """Rows have come into the order of their side."""
+
+    def _rows_went(self, side: JoinSide, join: Floats) -> None:  # noqa: B027
+        """Rows have left the order of their side."""
+
     def _attributes(self, side: JoinSide, rows: JoinRows) -> Floats:
         return np.ascontiguousarray(_padded(rows.attributes, self._widths[side], 0.0))
 
@@ -261,7 +273,9 @@ def collect(rows: int, asked: int, probe: Callable[[Integers, Integers, Integers
         probe(cursor, offsets, lengths, out)
         if cursor[0] >= asked:
             return offsets, lengths, out
-        larger = np.empty(2 * len(out), np.int64)
+        # As much as the rows to come need if they are like those before them.
+        done, used = int(cursor[0]), int(cursor[1])
+        larger = np.empty(max(4 * len(out), 5 * used * asked // (4 * done) if done else 0), np.int64)
         larger[: cursor[1]] = out[: cursor[1]]
         out = larger
 
