@@ -150,6 +150,12 @@ class ReceiptBody(msgspec.Struct, frozen=True):
     promised: Promised = NO_PROMISE
 
 
+class TableColumns(msgspec.Struct, frozen=True):
+    """The columns of a table, in their order."""
+
+    columns: list[AnswerBodyColumn]
+
+
 class StandingBody(msgspec.Struct, frozen=True):
     """A page of standing queries."""
 

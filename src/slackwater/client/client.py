@@ -3,9 +3,9 @@
 import asyncio
 import random
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 from urllib.parse import quote
 
 import msgspec
@@ -20,16 +20,19 @@ from slackwater.client.answers import (
     ReceiptBody,
     Standing,
     StandingBody,
+    TableColumns,
 )
 from slackwater.client.bus import BusDialler
 from slackwater.client.cache.settings import Cache
 from slackwater.client.failures import Refused
+from slackwater.client.ingest.row_forms import RowsLike, exports_arrow, records
+from slackwater.client.ingest.service import IngestStream, RowRequest, StreamOptions
 from slackwater.client.live.connection import Dialler, LiveSession, microseconds
 from slackwater.client.live.subscription import Subscription
 from slackwater.client.planned.service import LANE as PLANNED
 from slackwater.client.planned.service import Network
 from slackwater.client.rest import Rest, decoded
-from slackwater.client.row_batches import batches
+from slackwater.client.row_batches import arrow_batches, batches
 from slackwater.core.errors import MissingPart, SlackwaterError
 from slackwater.dissemination.delivery.channel import CHANNEL
 from slackwater.dissemination.messages import UNICAST
@@ -42,8 +45,15 @@ if TYPE_CHECKING:
     from slackwater.client.cache.service import CacheService
 
 _LINES = {"content-type": "application/x-ndjson"}
+_ARROW = {"content-type": "application/vnd.apache.arrow.stream"}
+MOST_UNACKNOWLEDGED = 65_536
+"""Rows of a stream that may be on their way before `send` waits."""
 LONGEST_KEY = 112
 """Characters of an idempotency key: a server takes 128, and the number of the request stands behind it."""
+
+
+_Body: TypeAlias = tuple[bytes, int, dict[str, str]]
+"""The body of a request with rows, how many they are, and its headers."""
 
 
 class Client:
@@ -71,6 +81,7 @@ class Client:
         """One for each lane that was needed so far; None is the one that is asked first."""
         self._network: Network | None = None
         self._name = secrets.token_hex(8)
+        self._streams = 0
         self._numbers: dict[str, int] = {}
         self._numbering = asyncio.Lock()
         self._cache = cache
@@ -248,22 +259,30 @@ class Client:
     async def ingest(
         self,
         table: str,
-        rows: Iterable[Mapping[str, Any]],
+        rows: RowsLike,
         *,
         source: str | None = None,
         first: int | None = None,
         key: str | None = None,
         delete: bool = False,
+        columns: Sequence[str] | None = None,
+        timezone: str | None = None,
     ) -> Receipt:
-        """Send rows, each a mapping from columns to values; returns when they are durable.
+        """Send rows; returns when they are durable.
+
+        Rows are mappings from columns to values, or tuples, whose values `columns` names (the table's columns in their
+        order, if left out), or an Arrow table or batch, or a data frame of polars or pandas. `timezone` is the zone of
+        times that carry none.
 
         Rows are known by their source and number, so whatever is sent again after a failure is taken once. A program
         that numbers its rows itself says `source` and the number of the first, and may repeat them after a restart
         too. A program without numbers says a `key`: the same rows under the same key are taken once, for 24 hours, also
         after a restart. Otherwise this client numbers them under a name of its own.
         """
+        columns = await self._columns(table, rows, columns)
+        told = {"operation": "delete" if delete else "upsert"} | ({} if timezone is None else {"timezone": timezone})
         if key is not None:
-            return await self._ingest_under(key, table, rows, source, first, delete)
+            return await self._ingest_under(key, table, _bodies(rows, columns), source, first, told)
         if first is not None and source is None:
             raise ValueError("rows with numbers need the name of their source: ingest(…, source='desk-7', first=0)")
         if source is not None and not source:
@@ -273,34 +292,84 @@ class Client:
             name = source if source is not None and first is not None else f"{source or 'client'}/{self._name}"
             number = self._numbers.get(name, 0) if first is None else first
             receipt = Receipt(0, 0, 0, 0)
-            for body, count in batches(rows):
-                params = {"source": name, "first": str(number), "operation": "delete" if delete else "upsert"}
+            for body, count, headers in _bodies(rows, columns):
+                params = told | {"source": name, "first": str(number)}
                 number += count
                 if first is None:
                     # Also where it fails: what was sent may have been taken.
                     self._numbers[name] = number
-                receipt = await self._send(table, body, params, _LINES, receipt)
+                receipt = await self._send(table, body, params, headers, receipt)
         return receipt
 
     async def _ingest_under(
         self,
         key: str,
         table: str,
-        rows: Iterable[Mapping[str, Any]],
+        bodies: Iterable[_Body],
         source: str | None,
         first: int | None,
-        delete: bool,
+        told: Mapping[str, str],
     ) -> Receipt:
         """Send rows under an idempotency key; of several requests each has its own, in the order of the rows."""
         if first is not None:
             raise ValueError("rows have numbers (first=…) or a key (key=…), not both: each alone makes repeating safe")
         if not (1 <= len(key) <= LONGEST_KEY and key.isascii() and key.isprintable()):
             raise ValueError(f"a key has 1 to {LONGEST_KEY} printable characters of ASCII, this one is {key!r}")
-        params = {"operation": "delete" if delete else "upsert"} | ({} if source is None else {"source": source})
+        params = dict(told) | ({} if source is None else {"source": source})
         receipt = Receipt(0, 0, 0, 0)
-        for nth, (body, _) in enumerate(batches(rows)):
-            receipt = await self._send(table, body, params, _LINES | {"idempotency-key": f"{key}/{nth}"}, receipt)
+        for nth, (body, _, headers) in enumerate(bodies):
+            receipt = await self._send(table, body, params, headers | {"idempotency-key": f"{key}/{nth}"}, receipt)
         return receipt
+
+    async def _columns(self, table: str, rows: RowsLike, columns: Sequence[str] | None) -> Sequence[str] | None:
+        """The names of the values of tuples: those of the table, where the program names none."""
+        if columns is not None or not (isinstance(rows, Sequence) and rows and isinstance(rows[0], tuple | list)):
+            return columns
+        answer = await self._requests.request("GET", f"/v1/tables/{quote(table, safe='')}")
+        return [column.name for column in decoded(answer, TableColumns).columns]
+
+    def stream(
+        self,
+        table: str,
+        *,
+        source: str | None = None,
+        first: int | None = None,
+        columns: Sequence[str] | None = None,
+        timezone: str | None = None,
+        most: int = MOST_UNACKNOWLEDGED,
+    ) -> IngestStream:
+        """A stream of rows into a table, to be used in `async with`; `send` returns before they are durable.
+
+        Rows go over the live connection, acknowledged in order once they are durable. After a new connection what was
+        not acknowledged is sent again, and taken once. `source`, `first`, `columns` and `timezone` are those of
+        `ingest`; `columns` names the values of all tuples of the stream. `most`: rows on their way before `send` waits.
+        """
+        if first is not None and source is None:
+            raise ValueError("rows with numbers need the name of their source: stream(…, source='desk-7', first=0)")
+        if source is not None and not source:
+            raise ValueError("a source has a name of at least one character")
+        if most < 1:
+            raise ValueError(f"most is a number of rows from 1 on, not {most}")
+        if not self._sessions:
+            raise _not_connected()
+        # Each stream has numbers of its own, so it has a source of its own where the program does not number.
+        name = source if source is not None and first is not None else self._own_source(source)
+        options = StreamOptions(table, name, first or 0, columns, timezone, most)
+        return IngestStream(self._lane(None), self._request_rows, options)
+
+    def _own_source(self, source: str | None) -> str:
+        self._streams += 1
+        return f"{source or 'client'}/{self._name}/{self._streams}"
+
+    async def _request_rows(self, request: RowRequest) -> ReceiptBody:
+        """Send rows of a stream where no live connection takes them."""
+        params = {"source": request.source, "first": str(request.first)}
+        params |= {"operation": "delete"} if request.deletes else {}
+        params |= {} if request.timezone is None else {"timezone": request.timezone}
+        path = f"/v1/tables/{quote(request.table, safe='')}/rows"
+        headers = _ARROW if request.arrow else _LINES
+        answer = await self._requests.request("POST", path, content=request.body, headers=headers, params=params)
+        return decoded(answer, ReceiptBody)
 
     async def _send(
         self, table: str, body: bytes, params: Mapping[str, str], headers: Mapping[str, str], before: Receipt
@@ -321,6 +390,16 @@ class Client:
         if self._rest is None:
             raise _not_connected()
         return self._rest
+
+
+def _bodies(rows: RowsLike, columns: Sequence[str] | None) -> Iterator[_Body]:
+    """Rows in any form as bodies of requests."""
+    if exports_arrow(rows):
+        for body, count, arrow in arrow_batches(rows):
+            yield body, count, _ARROW if arrow else _LINES
+    else:
+        for body, count in batches(records(rows, columns)):
+            yield body, count, _LINES
 
 
 def _not_connected() -> SlackwaterError:

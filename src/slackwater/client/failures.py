@@ -63,11 +63,19 @@ def of_answer(status: int, body: bytes, address: str) -> SlackwaterError:
         return Misunderstood(
             f"{address} answered with status {status} and not as a Slackwater server does: check the address"
         )
+    line, column = (fields.get(name) for name in ("line", "column"))
+    place = (line if isinstance(line, int) else 1, column if isinstance(column, int) else 1)
+    return of_refusal(status, code, message, address, place)
+
+
+def of_refusal(
+    status: int, code: str, message: str, address: str = "the server", place: tuple[int, int] = (1, 1)
+) -> SlackwaterError:
+    """The error that a refusal by status, code and sentence means; `place` is where a statement is wrong."""
     message = message[:_LONGEST]
     if code in ("sql", "not_supported"):
-        line, column = (fields.get(name) for name in ("line", "column"))
         kind = SqlError if code == "sql" else NotSupported
-        return kind(message, line=line if isinstance(line, int) else 1, column=column if isinstance(column, int) else 1)
+        return kind(message, line=place[0], column=place[1])
     if code in _PLAIN:
         return _PLAIN[code](message)
     if status == 401:

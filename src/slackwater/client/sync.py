@@ -7,15 +7,17 @@ thread. A program that ends without closing does not hang: the thread is a daemo
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from slackwater.client.answers import Answer, Explanation, Receipt, Standing
 from slackwater.client.cache.settings import Cache
-from slackwater.client.client import Client
+from slackwater.client.client import MOST_UNACKNOWLEDGED, Client
 from slackwater.client.columns import DataFrame, Record
+from slackwater.client.ingest.row_forms import RowsLike
+from slackwater.client.ingest.service import IngestStream
 from slackwater.client.live.events import Shown
 from slackwater.client.live.subscription import Change, Subscription
 from slackwater.core.errors import SlackwaterError
@@ -164,6 +166,65 @@ class SyncSubscription:
         self._loop.wait(self._subscription.close())
 
 
+class SyncIngestStream:
+    """A stream of rows; use it in `with`, which waits at its end until all are durable. See `IngestStream`."""
+
+    def __init__(self, loop: _Loop, stream: IngestStream) -> None:
+        self._loop = loop
+        self._stream = stream
+
+    def __enter__(self) -> Self:
+        self._loop.wait(self._stream.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._loop.wait(self._stream.__aexit__(kind, error, trace))
+
+    @property
+    def source(self) -> str:
+        """The source that the rows are known by, with their numbers."""
+        return self._stream.source
+
+    @property
+    def next(self) -> int:
+        """Number of the next row that is sent."""
+        return self._stream.next
+
+    @property
+    def acknowledged(self) -> int:
+        """All rows with numbers below this one are durable."""
+        return self._stream.acknowledged
+
+    @property
+    def unacknowledged(self) -> int:
+        """Rows that were sent and are not known to be durable."""
+        return self._stream.unacknowledged
+
+    @property
+    def live(self) -> bool:
+        """True while rows go over the live connection, False where they go by requests."""
+        return self._stream.live
+
+    @property
+    def receipt(self) -> Receipt:
+        """Outcome of the rows that are acknowledged."""
+        return self._loop.call(lambda: self._stream.receipt)
+
+    def send(self, rows: RowsLike, *, delete: bool = False) -> int:
+        """Send rows; returns the number after the last, before they are durable."""
+        return self._loop.wait(self._stream.send(rows, delete=delete))
+
+    def flush(self, timeout: float | None = None) -> Receipt:
+        """Wait until everything that was sent is durable."""
+        return self._loop.wait(self._stream.flush(timeout))
+
+    def close(self) -> None:
+        """Let go of what is not acknowledged."""
+        self._loop.wait(self._stream.close())
+
+
 class SyncClient:
     """The client without `async`. Made by `slackwater.connect_sync`; connected when it is made."""
 
@@ -230,15 +291,39 @@ class SyncClient:
     def ingest(
         self,
         table: str,
-        rows: Iterable[Mapping[str, Any]],
+        rows: RowsLike,
         *,
         source: str | None = None,
         first: int | None = None,
         key: str | None = None,
         delete: bool = False,
+        columns: Sequence[str] | None = None,
+        timezone: str | None = None,
     ) -> Receipt:
         """Send rows."""
-        return self._loop.wait(self._client.ingest(table, rows, source=source, first=first, key=key, delete=delete))
+        return self._loop.wait(
+            self._client.ingest(
+                table, rows, source=source, first=first, key=key, delete=delete, columns=columns, timezone=timezone
+            )
+        )
+
+    def stream(
+        self,
+        table: str,
+        *,
+        source: str | None = None,
+        first: int | None = None,
+        columns: Sequence[str] | None = None,
+        timezone: str | None = None,
+        most: int = MOST_UNACKNOWLEDGED,
+    ) -> SyncIngestStream:
+        """A stream of rows into a table, to be used in `with`."""
+
+        def made() -> IngestStream:
+            client = self._client
+            return client.stream(table, source=source, first=first, columns=columns, timezone=timezone, most=most)
+
+        return SyncIngestStream(self._loop, self._loop.call(made))
 
 
 def connect_sync(

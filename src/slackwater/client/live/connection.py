@@ -14,6 +14,7 @@ from typing import Protocol, TypeAlias
 
 from slackwater.client.address import Address
 from slackwater.client.failures import Forbidden, Refused, Unauthorized, of_answer, of_sentence
+from slackwater.client.ingest.state import Batch, StreamState
 from slackwater.client.live.channel_reader import ChannelReader
 from slackwater.client.live.events import (
     AnswerChanged,
@@ -28,6 +29,7 @@ from slackwater.client.live.events import (
     Lost,
     MessageReceived,
     Opened,
+    SendEncoded,
     SendMessage,
     Shown,
     SubscriptionEnded,
@@ -116,6 +118,8 @@ class LiveSession:
         self._channels = ChannelReader(find_channels, self._handle)
         self._timer: asyncio.TimerHandle | None = None
         # Held weakly: a program that lets go of a subscription does not want it any more.
+        self._streams: dict[int, Callable[[], None]] = {}
+        """What to call with news of a stream."""
         self._subscriptions: weakref.WeakValueDictionary[int, Subscription] = weakref.WeakValueDictionary()
         self._watched: set[int] = set()
         self._closed = False
@@ -152,10 +156,49 @@ class LiveSession:
         elif self._state.phase is Phase.REFUSED:
             subscription._end(Refused(self._state.shown(ref, self._clock()).why))
 
+    # For streams of rows.
+
+    def begin_stream(self, first: int, look: Callable[[], None]) -> StreamState:
+        """Begin a stream of rows that are numbered from `first` on; `look` is called when there is news of it."""
+        if self._closed:
+            raise SlackwaterError("the client is closed: stream inside `async with slackwater.connect(…)`")
+        number = next(self._refs)
+        self._streams[number] = look
+        stream = self._state.ingest.begin(number, first)
+        if self._state.phase is Phase.IDLE and self._failure is None:
+            self._handle(ClockTick())
+        return stream
+
+    def push(self, stream: StreamState, batch: Batch) -> None:
+        """Send rows of a stream, as soon as the window has room for them."""
+        ingest = self._state.ingest
+        ingest.push(stream.number, batch)
+        for data in ingest.sendable(self._clock()):
+            # There is no window, so nothing to be sent, without a connection.
+            assert self._connection is not None
+            self._connection.send(data)
+
+    def end_stream(self, stream: StreamState) -> None:
+        """The program has no more interest in the stream."""
+        self._streams.pop(stream.number, None)
+        self._state.ingest.abandon(stream.number)
+
+    def _tell_streams(self) -> None:
+        news, self._state.ingest.news = self._state.ingest.news, set()
+        for number in news:
+            look = self._streams.get(number)
+            if look is not None:
+                look()
+
     @property
     def state(self) -> ClientState:
         """The state machine underneath, read-only."""
         return self._state
+
+    @property
+    def closed(self) -> bool:
+        """True once the program has closed it."""
+        return self._closed
 
     @property
     def over(self) -> str | None:
@@ -189,6 +232,8 @@ class LiveSession:
         for subscription in list(self._subscriptions.values()):
             subscription._end(None)
         self._closed = True
+        for look in list(self._streams.values()):
+            look()
         if self._timer is not None:
             self._timer.cancel()
         self._stop_carrying()
@@ -208,6 +253,9 @@ class LiveSession:
                     case SendMessage(message):
                         if self._connection is not None:
                             self._connection.send(encode(message))
+                    case SendEncoded(data):
+                        if self._connection is not None:
+                            self._connection.send(data)
                     case Connect(after, _):
                         self._carry(after)
                     case JoinChannel() | LeaveChannel():
@@ -226,6 +274,8 @@ class LiveSession:
             self.moved(self._state.as_of, self._state.incarnation)
         if self._heard is not None:
             self._heard(events)
+        if self._state.ingest.news:
+            self._tell_streams()
         for ref in list(self._watched):
             watched = self._subscriptions.get(ref)
             if watched is None or not watched._look():
@@ -268,6 +318,8 @@ class LiveSession:
     def _fail(self, error: SlackwaterError) -> None:
         """No node will have us: trying again makes no sense."""
         self._failure = error
+        for look in list(self._streams.values()):
+            look()
         for subscription in list(self._subscriptions.values()):
             subscription._end(error)
         self._set_timer()

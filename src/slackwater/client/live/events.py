@@ -120,6 +120,13 @@ class SendMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class SendEncoded:
+    """Write a message to the connection that is encoded already."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Connect:
     """Drop the connection if there still is one, and make another after this many microseconds."""
 
@@ -218,6 +225,7 @@ class Unanswerable:
 
 Instruction: TypeAlias = (
     SendMessage
+    | SendEncoded
     | Connect
     | JoinChannel
     | LeaveChannel

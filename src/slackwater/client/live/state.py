@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import islice
 
+from slackwater.client.ingest.state import IngestState
 from slackwater.client.live.apply_frame import apply
 from slackwater.client.live.events import (
     Certainty,
@@ -33,6 +34,7 @@ from slackwater.client.live.events import (
     MessageReceived,
     Opened,
     Questioned,
+    SendEncoded,
     SendMessage,
     Shown,
     SubscriptionEnded,
@@ -47,7 +49,18 @@ from slackwater.core.backoff import Backoff
 from slackwater.core.errors import ProtocolError
 from slackwater.core.lineage import BEGINNING, Place
 from slackwater.dissemination.encoding import Encoding
-from slackwater.dissemination.messages import VERSION, Ack, Frame, Goodbye, Open, Subscribe, Unsubscribe, Welcome
+from slackwater.dissemination.messages import (
+    VERSION,
+    Ack,
+    Frame,
+    Goodbye,
+    Ingested,
+    IngestRefused,
+    Open,
+    Subscribe,
+    Unsubscribe,
+    Welcome,
+)
 
 _SECOND = 1_000_000
 ANSWERED_A_RETRY = 1_000
@@ -117,6 +130,8 @@ class ClientState:
         self.touched: set[int] = set()
         self.channels = Memberships(patience.retry)
         """The channels that deliver subscriptions in this session."""
+        self.ingest = IngestState(jitter)
+        """The rows that the program streams to the node."""
         self._jitter = jitter
         self._patience = patience
         self.incarnation = after.incarnation
@@ -170,6 +185,7 @@ class ClientState:
                 self._lost(event.why, out)
             case Opened() | Lost() | Questioned() | Withdrawn():
                 pass
+        out += map(SendEncoded, self.ingest.sendable(now))
         self._tell_certainty(now, out)
         return out
 
@@ -205,6 +221,7 @@ class ClientState:
                 due += (said + self._patience.retry for said in self.dropping.values())
                 due += (asked + self._retry() for asked in islice(self.unanswered.values(), 1))
                 due += self.channels.due()
+                due += () if (resumed := self.ingest.due()) is None else (resumed,)
             case Phase.CONNECTING | Phase.REFUSED:
                 pass
         return min(due, default=None)
@@ -243,6 +260,7 @@ class ClientState:
     def _lost(self, why: str, out: list[Instruction], *, again: bool = True) -> None:
         """The session, if there was one, is over."""
         self._why = why
+        self.ingest.lost()
         self.channels.close(out)
         for held in self.held.values():
             held.lose(self.as_of, self.until)
@@ -272,7 +290,12 @@ class ClientState:
                 self._welcome(welcome, now, out)
             case Goodbye(why, again) if self.phase in (Phase.OPENING, Phase.OPEN):
                 self._lost(why, out, again=again)
-            case Goodbye():
+            case Ingested() | IngestRefused() as message if self.phase is Phase.OPEN:
+                try:
+                    self.ingest.received(message, now)
+                except ProtocolError as error:
+                    self._lost(str(error), out)
+            case _:
                 pass
 
     def _welcome(self, welcome: Welcome, now: int, out: list[Instruction]) -> None:
@@ -285,6 +308,7 @@ class ClientState:
         self._enter(welcome, out)
         self.phase, self.node, self.session, self._lease = Phase.OPEN, welcome.node, welcome.session, welcome.lease
         self.applied, self._missed, self.channels.lease = 0, None, welcome.lease
+        self.ingest.opened(welcome.ingest)
         self._last_received, self._next_ack = now, now + welcome.lease // 3
         for held in self.held.values():
             if held.ended is None:
