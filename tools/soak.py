@@ -1,8 +1,8 @@
 """Fresh seeds and kills for as long as one likes: `python -m tools.soak --seconds 600 [--seed N]`.
 
 `make test` and `make test-all` certify with seeds that stay the same. This looks where they do not: simulated worlds
-of sessions, restores, caches, plans, aggregators and intakes; histories of the Spark host whose workers die; a log
-whose writer is killed with `kill -9`. The parts share the time. A violation is reported with its part and seed, which
+of sessions, restores, caches, plans, aggregators, intakes and ingest streams; histories of the Spark host whose workers
+die; a log whose writer is killed with `kill -9`. The parts share the time. A violation is reported with its part and seed, which
 repeat it, and gives exit code 1.
 """
 
@@ -105,7 +105,7 @@ def _one(part: Part, seed: int) -> Outcome:
 
 def all_parts() -> dict[str, Part]:
     """Every part; what they need is imported when it is wanted."""
-    from simulation import aggregator_world, cache_world, history_world, intake_world, plan_world
+    from simulation import aggregator_world, cache_world, history_world, ingest_world, intake_world, plan_world
     from simulation import run as session_world
     from simulation.run import Report
     from tests.support.join_histories import JoinHistory
@@ -153,6 +153,7 @@ def all_parts() -> dict[str, Part]:
         "plans": world(plan_world.run),
         "aggregators": world(aggregator_world.run),
         "intakes": world(intake_world.run),
+        "ingest streams": world(ingest_world.run),
         "Spark histories": history,
         "Spark bounds": bounds,
         "restores": restores,

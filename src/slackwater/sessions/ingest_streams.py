@@ -32,6 +32,8 @@ MOST_ROWS: Final = 20_000
 """Rows of one change: others have their turn before the rest."""
 LARGEST_NUMBER: Final = 2**61
 LONGEST_SOURCE: Final = 128
+MOST_REMEMBERED: Final = 16
+"""Streams that are remembered for each that may be busy: those that a client was asked to send again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +87,9 @@ class _Stream:
     refused: bool = False
 
     @property
-    def idle(self) -> bool:
-        return not self.waiting and self.taking is None and not self.rewound
+    def busy(self) -> bool:
+        """True while rows of it are on their way to the log."""
+        return bool(self.waiting) or self.taking is not None
 
 
 class IngestStreams:
@@ -209,9 +212,13 @@ class IngestStreams:
             return _bad(f"a source has 1 to {LONGEST_SOURCE} characters, this one has {len(message.source)}")
         most = self._window.streams
         if len(self._streams) > most:
-            for number in [number for number, one in self._streams.items() if one.idle and number != message.stream]:
-                del self._streams[number]
-        if len(self._streams) > most:
+            # What was sent before a refusal was heard may still arrive: such a stream is not to begin anew.
+            kept = {number: one for number, one in self._streams.items() if one.busy or one.rewound}
+            self._streams = kept | {message.stream: self._streams[message.stream]}
+            busy = sum(one.busy for one in kept.values())
+        else:
+            busy = 0
+        if busy >= most or len(self._streams) > MOST_REMEMBERED * most:
             return StreamRefusal(429, "limit", f"{most} streams of this connection have rows under way, as many as may")
         return self._check(message)
 
