@@ -2,8 +2,8 @@
 
 `make test` and `make test-all` certify with seeds that stay the same. This looks where they do not: simulated worlds
 of sessions, restores, caches, plans, aggregators, intakes and ingest streams; histories of the Spark host whose workers
-die; a log whose writer is killed with `kill -9`. The parts share the time. A violation is reported with its part and seed, which
-repeat it, and gives exit code 1.
+die; a log whose writer is killed with `kill -9`. The parts share the time. A violation is reported with its part and
+seed, which repeat it, and gives exit code 1.
 """
 
 import argparse
