@@ -3,13 +3,13 @@
 Design
     Values are differences in the making: of right rows the join value, of left rows its negative. So for either side
     `value − own` is the difference of a band, rising along the table (`own` is negated like the values).
-    `firsts` has for each of `count` cells, and one more at the end, the least value in this cell or a later one; `lasts`
-    has the greatest value in the cell. NaN stands for "none" and fails every comparison.
+    `firsts` has for each of `count` cells, and one more at the end, the least value in this cell or a later one;
+    `lasts` has the greatest value in the cell. NaN stands for "none" and fails every comparison.
     `frame` is the origin of the grid, cells per unit, and count − 1. Values beyond the grid are in its outer cells.
 
 Mathematics
-    `cell_of` is monotone in floating point. Let x = low + own − (|low| + |own|) · 2⁻⁵⁰. A value whose rounded difference
-    to own is `low` or more is x or more, so its cell is that of x or a later one, and it is not less than
+    `cell_of` is monotone in floating point. Let x = low + own − (|low| + |own|) · 2⁻⁵⁰. A value whose rounded
+    difference to own is `low` or more is x or more, so its cell is that of x or a later one, and it is not less than
     firsts[cell_of(x)]: a lower bound, found with one look.
 """
 

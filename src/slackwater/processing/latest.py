@@ -136,7 +136,11 @@ class LatestTable:
 
     def find(self, key: Key) -> int:
         """The number of a key, −1 where it has none: asking gives it none."""
-        return self._index.get(key if len(key) > 1 else key[0], -1)
+        try:
+            fitted = self._fitted(key)
+        except SchemaError:
+            return -1
+        return int(self._index.number_keys([fitted], adding=False)[0])
 
     @property
     def latest_time(self) -> int:

@@ -65,7 +65,7 @@ class _Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class _Template:
+class _PlanTemplate:
     """A plan of a sample: the statement in pieces, with the number of a literal between each two of them."""
 
     pieces: tuple[str, ...]
@@ -103,7 +103,7 @@ class PlanCache:
         self._lowering = lowering
         self._tables: Mapping[str, TableSchema] = {}
         self._texts: dict[str, QueryPlan] = {}
-        self._shapes: dict[str, _Template | None] = {}
+        self._shapes: dict[str, _PlanTemplate | None] = {}
         """Templates of shapes; None of those that were met once, or have none."""
         self._tried: set[str] = set()
 
@@ -146,7 +146,7 @@ class PlanCache:
 
     def _template(
         self, sql: str, plan: QueryPlan, shape: _Shape, tables: Mapping[str, TableSchema]
-    ) -> _Template | None:
+    ) -> _PlanTemplate | None:
         """The template of a shape, if it gives this plan for this statement."""
         samples: list[int | str] = [
             _FIRST_SAMPLE + nth if isinstance(literal, int) else f"sample {_FIRST_SAMPLE + nth}"
@@ -168,7 +168,7 @@ class PlanCache:
             pieces.append(sample.statement[at:place])
             at = place + len(_written(samples[nth]))
         pieces.append(sample.statement[at:])
-        template = _Template(tuple(pieces), tuple(nth for _, nth in places), sample, numbers)
+        template = _PlanTemplate(tuple(pieces), tuple(nth for _, nth in places), sample, numbers)
         return template if template.plan_of(shape.literals) == plan else None
 
 

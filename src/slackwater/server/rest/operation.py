@@ -155,7 +155,8 @@ class Call:
         return b"".join(pieces)
 
     async def disconnected(self) -> None:
-        """Return when the client is gone; after the body was read."""
+        """Return when the client is gone; after the body was read, of a request that may take long."""
+        assert not isinstance(self.request, WholeRequest)
         while (await self.request.receive())["type"] != "http.disconnect":
             pass
 
