@@ -88,7 +88,7 @@ class LiveIngest:
                 made = arrivals(messages, table, self._place)
             else:
                 made = await asyncio.to_thread(arrivals, messages, table, self._place)
-            receipt = await self._node.change(lambda target: target.intake.take(made), rows)
+            receipt = await self._node.ingest(made, None, rows)
         except SlackwaterError as error:
             answer: Ingested | IngestRefused = self._state.failed(taking, _refusal(error))
         except Exception:
