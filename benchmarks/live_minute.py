@@ -29,11 +29,13 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import msgspec
+from websockets.sync.client import ClientConnection
 from websockets.sync.client import connect as dial_feed
 
 from benchmarks import report
 from benchmarks.live_subscriptions import LightSocket, Socket, dial, processor, resident
 from slackwater.client import connect
+from slackwater.dissemination.encoding import encode
 from slackwater.dissemination.messages import VERSION, Ack, Open, Subscribe
 from tests.support.server_process import ServerProcess
 
@@ -162,12 +164,12 @@ def watch(make: type[Watcher], client: int, port: int, pipe: Connection) -> None
     asyncio.run(run())
 
 
-def feed(port: int, rest: bool, every: float, seconds: float, pipe: Connection) -> None:
+def feed(port: int, ours: bool, every: float, seconds: float, pipe: Connection) -> None:
     """The feeder process: the first prices, then on demand rows for so many seconds; gives the last prices back."""
     generator, prices = random.Random(7), [START] * ITEMS
-    with _sender(port, rest) as send:
+    with _sender(port, ours) as (way, send):
         send(list(enumerate(prices)))
-        pipe.send("fed")
+        pipe.send(way)
         pipe.recv()
         began, batches, a_batch = time.monotonic(), round(seconds / every), round(ROWS_A_SECOND * every)
         for number in range(batches):
@@ -183,17 +185,25 @@ def feed(port: int, rest: bool, every: float, seconds: float, pipe: Connection) 
 
 
 @contextmanager
-def _sender(port: int, rest: bool) -> Iterator[Send]:
-    if not rest:
-        with dial_feed(f"ws://127.0.0.1:{port}/feed", compression=None) as socket:
+def _sender(port: int, ours: bool) -> Iterator[tuple[str, Send]]:
+    """How rows are sent, and what sends them: by a WebSocket; by REST to a server that takes none over a session."""
+    address = f"ws://127.0.0.1:{port}"
+    if not ours:
+        with dial_feed(f"{address}/feed", compression=None) as socket:
 
             def send(rows: list[Row]) -> None:
                 socket.send(_pack(rows))
                 if _unpack(socket.recv(decode=False)) != len(rows):
                     raise RuntimeError("the rows were not taken")
 
-            yield send
+            yield "WebSocket", send
         return
+    with dial_feed(f"{address}/v1/live", compression=None) as socket:
+        socket.send(encode(Open(VERSION, 0, 0)))
+        welcome = _unpack(socket.recv(decode=False))
+        if welcome[0] == "welcome" and len(welcome) > 8 and welcome[8] is not None:
+            yield "WebSocket", SessionFeed(socket, welcome[4]).send
+            return
     requests = http.client.HTTPConnection("127.0.0.1", port)
     line, headers = msgspec.json.Encoder(), {"content-type": "application/x-ndjson"}
 
@@ -204,8 +214,36 @@ def _sender(port: int, rest: bool) -> Iterator[Send]:
         if msgspec.json.decode(answer.read()).get("accepted") != len(rows):
             raise RuntimeError("the rows were not taken")
 
-    yield post
+    yield "REST", post
     requests.close()
+
+
+class SessionFeed:
+    """Rows over a session; the feeder acknowledges frames as any client does."""
+
+    def __init__(self, socket: ClientConnection, lease: int) -> None:
+        self._socket = socket
+        self._every = lease / 3e6
+        self._said = time.monotonic()
+        self._next = self._sequence = 0
+
+    def send(self, rows: list[Row]) -> None:
+        """Send rows, and wait until they are durable."""
+        items, prices = zip(*rows, strict=True)
+        columns = ["columns", ["item", "price"], [items, prices]]
+        self._socket.send(_pack(["ingest", 0, "items", "feeder", self._next, len(rows), columns]))
+        end = self._next + len(rows)
+        while self._next < end:
+            message = _unpack(self._socket.recv(decode=False))
+            if message[0] == "ingested":
+                self._next = message[2]
+            elif message[0] == "frame":
+                self._sequence = message[3]
+            else:
+                raise RuntimeError(f"the rows were not taken: {message}")
+        if time.monotonic() >= self._said + self._every:
+            self._said = time.monotonic()
+            self._socket.send(encode(Ack(self._sequence, time.monotonic_ns() // 1000)))
 
 
 @contextmanager
@@ -252,7 +290,7 @@ def minute(
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder, start(Path(folder)) as (port, server):
         try:
             feeder, rows = launch(feed, port, make is SessionWatcher, every, seconds)
-            rows.recv()
+            way = rows.recv()
             bare = resident(server)
             clients = [launch(watch, make, client, port) for client in range(CLIENTS)]
             for _, client in clients:
@@ -289,6 +327,7 @@ def minute(
         raise RuntimeError(f"values outside their bounds, by {max(errors)} of the bound at worst; {failures[:3]}")
     messages, size = (sum(one[place] for one in said) - sum(one[place] for one in counted) for place in (0, 1))
     return {
+        "rows_come_by": way,
         "server_s_a_minute": round(used[0], 2),
         "feeder_s_a_minute": round(used[1], 2),
         "clients_s_a_minute": round(sum(used[2:]), 2),

@@ -33,8 +33,8 @@ from slackwater.sessions.events import (
 from slackwater.sessions.state import ServerState
 
 SHORTEST_WAIT = 0.005
-LONGEST_WAIT = 0.05
-"""Seconds between two looks at whether a tick is due."""
+LONGEST_WAIT = 1.0
+"""Seconds between two looks at whether a tick is due; an event that makes one due earlier wakes up by itself."""
 
 
 def microseconds() -> int:
@@ -77,6 +77,8 @@ class Sessions:
         self._channels = channels
         self._connections: dict[int, _Connection] = {}
         self._next = 0
+        self._woken: asyncio.Future[None] | None = None
+        self._wakes_at = 0
         self.messages: Counter[str] = Counter()
         self.sent_bytes = 0
         self.held_back = 0
@@ -164,13 +166,26 @@ class Sessions:
                 case OpenChannel() | PublishMessage() | CloseChannel():
                     assert self._channels is not None
                     self._channels.do(instruction)
+        if self._woken is not None:
+            due = self.state.next_tick()
+            if due is not None and due < self._wakes_at:
+                _wake(self._woken)
 
     async def run(self, tick: Event) -> None:
         """Let time pass for the state, until cancelled."""
+        loop = asyncio.get_running_loop()
         while True:
+            due, now = self.state.next_tick(), microseconds()
+            wait = LONGEST_WAIT if due is None else min(max((due - now) / 1_000_000, SHORTEST_WAIT), LONGEST_WAIT)
+            woken = self._woken = loop.create_future()
+            self._wakes_at = now + round(1_000_000 * wait)
+            timer = loop.call_later(wait, _wake, woken)
+            try:
+                await woken
+            finally:
+                self._woken = None
+                timer.cancel()
             due = self.state.next_tick()
-            wait = LONGEST_WAIT if due is None else (due - microseconds()) / 1_000_000
-            await asyncio.sleep(min(max(wait, SHORTEST_WAIT), LONGEST_WAIT))
             if due is not None and due <= microseconds():
                 self.handle(tick)
 
@@ -210,3 +225,8 @@ class Sessions:
         if one is not None and one.waiting is not None:
             one.waiting.cancel()
         return one
+
+
+def _wake(woken: "asyncio.Future[None]") -> None:
+    if not woken.done():
+        woken.set_result(None)

@@ -199,7 +199,7 @@ class CacheQueries:
 
     def caches(self) -> list[tuple[RegisteredQuery, CacheQuery]]:
         """The caches that clients keep, and what is pushed to them."""
-        found = ((kept, as_cache(kept.query)) for kept in self._subscriptions.queries)
+        found = ((kept, as_cache(kept.query)) for kept in self._subscriptions.queries.caches.values())
         return [(kept, cache) for kept, cache in found if cache is not None]
 
     def _cache(self, session: Session, table: str) -> RegisteredQuery | None:

@@ -39,27 +39,42 @@ _Slots: TypeAlias = dict[WireRow | _Whole, Fact]
 class Facts:
     """Facts about references and queries, the later ones in the place of the earlier."""
 
-    __slots__ = ("_queries", "_references", "_standing", "count")
+    __slots__ = ("_queries", "_references", "_rows", "_standing", "_values")
 
     def __init__(self) -> None:
         self._references: dict[int, Subscribed | Refused] = {}
         self._standing: dict[int, Suspended | Resumed] = {}
+        self._values: dict[int, Value] = {}
         self._queries: dict[int, _Slots] = {}
-        self.count = 0
-        """Number of facts about answers; the others are few and limited where references are granted."""
+        """Facts about answers of several rows, and places in channels."""
+        self._rows = 0
 
     def __bool__(self) -> bool:
-        return bool(self._references or self._standing or self._queries)
+        return bool(self._values or self._references or self._standing or self._queries)
+
+    @property
+    def count(self) -> int:
+        """Number of facts about answers; the others are few and limited where references are granted."""
+        return len(self._values) + self._rows
 
     def __iter__(self) -> Iterator[Fact]:
         """In an order in which they can be applied: references first, a snapshot before rows that changed since."""
         yield from self._references.values()
         yield from self._standing.values()
+        yield from self._values.values()
         for slots in self._queries.values():
             yield from slots.values()
 
+    def listed(self) -> tuple[Fact, ...]:
+        """The same at once: most have values alone."""
+        alone = not (self._references or self._standing or self._queries)
+        return tuple(self._values.values()) if alone else tuple(self)
+
     def put(self, fact: Fact) -> None:
         """Add a fact; it replaces an earlier one of its kind."""
+        if isinstance(fact, Value):
+            self._values[fact.query] = fact
+            return
         if isinstance(fact, Subscribed | Refused):
             self._references[fact.ref] = fact
             return
@@ -73,8 +88,6 @@ class Facts:
             slots = self._queries[fact.query] = {}
         before = len(slots)
         match fact:
-            case Value():
-                slots[_Whole.WHOLE] = fact
             case Upsert() | Delete():
                 slots[fact.key] = fact
             case Channel():
@@ -82,7 +95,7 @@ class Facts:
             case Snapshot():
                 slots.clear()
                 slots[_Whole.WHOLE] = fact
-        self.count += len(slots) - before
+        self._rows += len(slots) - before
 
     def has_reference(self, ref: int) -> bool:
         """True if there is a fact about a reference."""
@@ -90,6 +103,8 @@ class Facts:
 
     def keys(self, query: int) -> list[WireRow] | None:
         """Keys of a query's rows with facts; None where a fact is about all rows."""
+        if query in self._values:
+            return None
         slots = self._queries.get(query, {})
         return None if _Whole.WHOLE in slots else [key for key in slots if not isinstance(key, _Whole)]
 
@@ -97,24 +112,27 @@ class Facts:
         """Take in all of `later`, which is newer than what is here."""
         self._references.update(later._references)
         self._standing.update(later._standing)
+        self._values.update(later._values)
         for query, newer in later._queries.items():
             slots = self._queries.get(query)
             if slots is None or isinstance(newer.get(_Whole.WHOLE), Snapshot):
-                self.count += len(newer) - (0 if slots is None else len(slots))
+                self._rows += len(newer) - (0 if slots is None else len(slots))
                 self._queries[query] = dict(newer)
             else:
                 before = len(slots)
                 slots.update(newer)
-                self.count += len(slots) - before
+                self._rows += len(slots) - before
 
     def forget(self, query: int) -> None:
         """Drop what is held of a query."""
         self._standing.pop(query, None)
+        self._values.pop(query, None)
         slots = self._queries.pop(query, None)
         if slots is not None:
-            self.count -= len(slots)
+            self._rows -= len(slots)
 
     def forget_answers(self) -> None:
         """Drop all answers. Facts about references and suspensions stay, as nothing else repeats them."""
+        self._values.clear()
         self._queries.clear()
-        self.count = 0
+        self._rows = 0

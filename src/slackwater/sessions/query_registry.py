@@ -12,6 +12,7 @@ from slackwater.dissemination.encoding import Encoding
 from slackwater.dissemination.messages import Snapshot, Value
 from slackwater.hosting.registrations import Registrations
 from slackwater.hosting.step import Registration
+from slackwater.kinds.cache.query import as_cache
 from slackwater.sessions.resume_buffer import ResumeBuffer
 from slackwater.sessions.session import Session
 
@@ -96,6 +97,8 @@ class QueryRegistry:
     def __init__(self, registry: Callable[[], Registrations]) -> None:
         self._registry = registry
         self._kept: dict[int, RegisteredQuery] = {}
+        self.caches: dict[int, RegisteredQuery] = {}
+        """Those that are caches of clients; they are looked at several times a second."""
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -120,7 +123,12 @@ class QueryRegistry:
     def add(self, kept: RegisteredQuery) -> None:
         """Keep a query."""
         self._kept[kept.number] = kept
+        if as_cache(kept.query) is None:
+            self.caches.pop(kept.number, None)
+        else:
+            self.caches[kept.number] = kept
 
     def remove(self, number: int) -> RegisteredQuery | None:
         """Keep it no longer."""
+        self.caches.pop(number, None)
         return self._kept.pop(number, None)

@@ -158,11 +158,14 @@ class Session:
         """The client has applied all frames up to this one."""
         self.acknowledged = max(self.acknowledged, sequence)
         if self.acknowledged >= self._older_until:
-            self._older, self._newer = self._newer, Facts()
+            if self._newer or self._older:
+                self._older, self._newer = self._newer, Facts()
             self._older_until = self.sequence
-        self._answered = {ref: one for ref, one in self._answered.items() if one[0] > self.acknowledged}
+        if self._answered:
+            self._answered = {ref: one for ref, one in self._answered.items() if one[0] > self.acknowledged}
         if self.acknowledged >= self.sequence:
-            self._older = Facts()
+            if self._older:
+                self._older = Facts()
             self._missing = False
 
     def miss(self, now: int, again: int) -> bool:
@@ -188,7 +191,7 @@ class Session:
             return None
         if self._missing:
             self.questions = {ref: ask for ref, (_, ask) in self._answered.items()} | self.questions
-        asked = [ask for ask in self.questions.values() if ask.after <= as_of]
+        asked = [ask for ask in self.questions.values() if ask.after <= as_of] if self.questions else []
         if not (self.holds_back or self._missing or asked):
             return self._frame(self.sequence, as_of, now, ()) if heartbeat else None
         base, facts, everything = self.sequence, self._pending, self._pending_whole
@@ -208,9 +211,11 @@ class Session:
                     facts.put(fact)
         self.sequence += 1
         self._pending, self._pending_whole, self._missing = Facts(), False, False
+        carried = facts.listed()
         self._remember(facts)
-        carried = tuple(facts)
-        return self._frame(base, as_of, now, (*carried, *self._answers(asked[:at_once], carried)))
+        if asked:
+            carried = (*carried, *self._answers(asked[:at_once], carried))
+        return self._frame(base, as_of, now, carried)
 
     def _answers(self, asked: Iterable[Ask], carried: Iterable[Fact]) -> Iterator[Fact]:
         """Answers to pulls, as many as the frame of these facts has room for."""
@@ -238,7 +243,10 @@ class Session:
         return Frame(self.identity, base, self.sequence, as_of, self.heard, facts)
 
     def _remember(self, facts: Facts) -> None:
-        self._newer.merge(facts)
+        if self._newer:
+            self._newer.merge(facts)
+        else:
+            self._newer = facts
         if self._older.count + self._newer.count > self._limits.held_facts:
             self._older.forget_answers()
             self._newer.forget_answers()

@@ -59,7 +59,7 @@ from slackwater.sessions.session import Session
 from slackwater.sessions.subscriptions import SubscriptionRegistry
 from slackwater.sessions.timers import Timers
 
-_GRID = 32
+_GRID = 16
 """Moments in a heartbeat at which sessions are looked at."""
 
 
@@ -177,7 +177,7 @@ class ServerState:
             if incarnation != session.incarnation:
                 frame = msgspec.structs.replace(frame, incarnation=incarnation)
             self._out.append(Send(session.connection, frame))
-            if any(ask.after <= self.position for ask in session.questions.values()):
+            if session.questions and any(ask.after <= self.position for ask in session.questions.values()):
                 # There was no room for all answers; others have their turn before the next.
                 self._timers.at(now, partial(self._touch, session.connection))
 

@@ -26,12 +26,11 @@ class Outbox:
         self._write_at_once = write_at_once
         self._failed = failed
         self._limits = limits
-        self._waiting: deque[tuple[Carried, int]] = deque()
+        self._waiting: deque[tuple[Carried, int]] | None = None
         self._writer: asyncio.Task[None] | None = None
-        self._room = asyncio.Event()
-        self._room.set()
-        self._empty = asyncio.Event()
-        self._empty.set()
+        # Made when there is something to wait for: of most connections there never is.
+        self._room: asyncio.Event | None = None
+        self._empty: asyncio.Event | None = None
         self._dropped = False
         self.unsent = 0
 
@@ -42,11 +41,14 @@ class Outbox:
             return False
         if self._writer is None and self._write_at_once(message):
             return True
+        if self._waiting is None:
+            self._waiting = deque()
         self._waiting.append((message, weight))
         self.unsent += weight
-        self._empty.clear()
-        if self.unsent > self._limits.hold_back:
-            self._room.clear()
+        if self._empty is None:
+            self._empty = asyncio.Event()
+        if self._room is None and not self.roomy:
+            self._room = asyncio.Event()
         if self._writer is None:
             self._writer = asyncio.get_running_loop().create_task(self._drain())
         return True
@@ -58,21 +60,23 @@ class Outbox:
 
     async def room(self) -> None:
         """Return when there is room again, or nothing will be written any more."""
-        await self._room.wait()
+        if self._room is not None:
+            await self._room.wait()
 
     async def flushed(self) -> None:
         """Return when all is written, or nothing will be written any more."""
-        await self._empty.wait()
+        if self._empty is not None:
+            await self._empty.wait()
 
     def drop(self) -> None:
         """Forget what waits; nothing is taken any more."""
         self._dropped = True
-        self._waiting.clear()
+        self._waiting = None
         self.unsent = 0
         if self._writer is not None:
             self._writer.cancel()
-        self._room.set()
-        self._empty.set()
+        self._tell_room()
+        self._tell_empty()
 
     async def close(self) -> None:
         """Drop the buffer, and wait for the writer."""
@@ -91,11 +95,22 @@ class Outbox:
                 self._waiting.popleft()
                 self.unsent -= weight
                 if self.unsent < self._limits.hold_back / 2:
-                    self._room.set()
-            self._empty.set()
+                    self._tell_room()
+            self._waiting = None
+            self._tell_empty()
         except Exception as error:
             self._writer = None
             self.drop()
             self._failed(error)
         finally:
             self._writer = None
+
+    def _tell_room(self) -> None:
+        if self._room is not None:
+            self._room.set()
+            self._room = None
+
+    def _tell_empty(self) -> None:
+        if self._empty is not None:
+            self._empty.set()
+            self._empty = None
