@@ -23,8 +23,8 @@ from enum import IntEnum
 from typing import Any, TypeAlias
 
 import msgspec
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from slackwater.core.arrival import RequestKey
 from slackwater.core.arrow import ARROW_TYPES, EVENT_TIME, OPERATION, PROVENANCE, QUARANTINE
@@ -174,9 +174,9 @@ def encode(record: Record) -> EncodedRecord:
     match record:
         case Updates(table, batch):
             body = (*_arrow_stream(table, batch, RecordKind.UPDATES), *_trailer(record))
-            times = pc.min_max(batch.column(EVENT_TIME))
-            earliest, latest = times["min"].value, times["max"].value
-            return EncodedRecord(_rows(batch), RecordKind.UPDATES, _subject(table), body, earliest, latest)
+            rows = _rows(batch)
+            earliest, latest = _span(batch.column(EVENT_TIME))
+            return EncodedRecord(rows, RecordKind.UPDATES, _subject(table), body, earliest, latest)
         case Quarantined(table, batch):
             stream = _arrow_stream(table, batch, RecordKind.QUARANTINED)
             return EncodedRecord(_rows(batch), RecordKind.QUARANTINED, _subject(table), (*stream, *_trailer(record)))
@@ -211,6 +211,12 @@ def decode_tables(body: bytes) -> tuple[TableSchema, ...]:
         return tuple(_schema(plain) for plain in msgspec.json.decode(body, type=list[_PlainTable]))
     except (msgspec.MsgspecError, ValueError, SchemaError) as error:
         raise LogCorrupt(f"the table definitions kept by the log cannot be decoded: {error}") from error
+
+
+def _span(times: pa.Array) -> tuple[Instant, Instant]:
+    """The earliest and the latest of times; none is null."""
+    numbers = np.frombuffer(times.buffers()[1], np.int64)[times.offset : times.offset + len(times)]
+    return Instant(int(numbers.min())), Instant(int(numbers.max()))
 
 
 def _rows(batch: pa.RecordBatch) -> int:

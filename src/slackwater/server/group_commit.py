@@ -18,7 +18,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,8 +29,9 @@ from slackwater.core.errors import LogError, LogLocked, OutcomeUnknown, Slackwat
 from slackwater.core.types import Instant, Position
 from slackwater.hosting.log_clock import LogClock
 from slackwater.intake import Intake, IntakeReceipt, RowsRequest
-from slackwater.log import Log, TimePassed
+from slackwater.log import Entry, Log, TimePassed
 from slackwater.server.uncommitted_log import UncommittedLog
+from slackwater.server.write_thread import WriteThread
 
 Result = TypeVar("Result")
 _report = logging.getLogger("slackwater.server")
@@ -110,6 +110,9 @@ class WriteQueue:
         self._memory = memory
         self._most = pending_rows
         self._durable = durable
+        self.committed: Callable[[Sequence[Entry]], None] = lambda entries: None
+        """Called with the entries of each group once they are durable."""
+        self._flushed: tuple[Entry, ...] = ()
         self._target = self._open()
         self._outdated = False
         """True while the tables and the intake know of records that were not kept."""
@@ -126,7 +129,7 @@ class WriteQueue:
         self._rows = 0
         self._awake = asyncio.Event()
         self._closing = False
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="slackwater-log")
+        self._thread = WriteThread()
         self.groups = 0
         self.changes = 0
 
@@ -168,9 +171,13 @@ class WriteQueue:
     async def run(self) -> None:
         """Write until closed; raises if the writer cannot go on."""
         while not (self._closing and not self._queue):
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._seconds_to_tick()):
-                    await self._awake.wait()
+            seconds = self._seconds_to_tick()
+            if seconds is None:
+                await self._awake.wait()
+            else:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(seconds):
+                        await self._awake.wait()
             self._awake.clear()
             if not self._queue and not self._closing and self._due() is not None:
                 await self._commit([])
@@ -179,7 +186,8 @@ class WriteQueue:
 
     async def _commit(self, group: list[_Waiting]) -> None:
         """Make a group durable, after the tick that is due."""
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._write, group, self._due())
+        due = self._due()
+        await self._thread.run(lambda: self._write(group, due))
         self.groups += 1
         self.changes += len(group)
         if self.failure is not None:
@@ -189,6 +197,7 @@ class WriteQueue:
         for waiting in group:
             self._rows -= waiting.rows
             _settle(waiting)
+        self.committed(self._flushed)
         # After the callers: what they are answered does not wait for what is made of it.
         self._durable()
         if self.failure is not None:
@@ -199,6 +208,8 @@ class WriteQueue:
 
     def _seconds_to_tick(self) -> float | None:
         """How long to wait for a change before a tick is looked at again; None: for ever."""
+        if not self._periods:
+            return None
         wall = self._target.intake.now()
         due = self._log_clock.next_due(wall, self._periods)
         if due is None:
@@ -212,7 +223,7 @@ class WriteQueue:
 
     def finish(self) -> None:
         """Let go of the thread, after `run` has returned."""
-        self._thread.shutdown()
+        self._thread.end()
         if self.failure is None and not self._outdated:
             self._save()
 
@@ -228,6 +239,7 @@ class WriteQueue:
 
     def _write(self, group: list[_Waiting], tick: Instant | None) -> None:
         """On the thread: run the changes in order, then one append for all, the tick first."""
+        self._flushed = ()
         if self._outdated and not self._reopen():
             refusal = LogError(f"{self.trouble}; nothing of this was kept: send it again in a moment")
             for waiting in group:
@@ -240,7 +252,7 @@ class WriteQueue:
             end = self._target.log.flush()
             if tick is not None:
                 self._log_clock = self._log_clock.after(tick)
-            self._clock_end = end
+            self._clock_end, self._flushed = end, self._target.log.flushed
             self._tick_failed = False
             self.trouble = None
         except (LogError, OSError) as error:

@@ -3,12 +3,18 @@
 A log that cannot be read for a while, because the system refuses or its servers do not answer, is tried again. Once
 that takes longer than a lease, the age of all answers is unknown, and no lease is renewed. A log that another process
 writes may besides be replaced: it is read again and again, and the incarnations it lists say whether it went on.
+
+Applying has a price for each step, whatever its rows. So steps of the log that this process writes are some way apart:
+the first is applied at once, and what is appended within `APART_SECONDS` is the next step.
+
+Rows that this process has just made durable are handed over as they are and not read back from the disk. Where
+anything is missing between what was applied and what was handed over, the log is read.
 """
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from slackwater.core.errors import HistoryReplaced, LogAway, LogError, PositionGone, SlackwaterError
@@ -18,7 +24,7 @@ from slackwater.core.query import StandingQuery
 from slackwater.core.system_errors import system_error
 from slackwater.core.types import Position
 from slackwater.kinds.registry import kept_as, query_of
-from slackwater.log import Entry, Log, Registered
+from slackwater.log import Entry, Log, Quarantined, Registered, TimePassed, Updates
 from slackwater.server.lanes.base import Lane
 from slackwater.server.readable_entries import ReadableEntries
 from slackwater.sessions.engine import NodeEngine
@@ -28,8 +34,14 @@ _report = logging.getLogger("slackwater.server")
 
 FOLLOW_SECONDS = 0.01
 """Poll interval of a log that another process writes."""
+APART_SECONDS = 0.003
+"""Least time between the beginnings of two steps of the own log: rows that come one by one share a step."""
 AWAY_SECONDS = 0.5
 """Pause before the next poll of a log that could not be read."""
+MOST_HANDED = 1_000
+"""Records that wait to be applied without being read again."""
+_AS_THEY_ARE = (Updates, Quarantined, TimePassed)
+"""Records that are equal to what is decoded of them."""
 ROWS_AHEAD = 50_000
 """Rows that are fetched at a time from a log that another process writes."""
 
@@ -61,6 +73,7 @@ class LogFollower:
         self._writable = writable
         self._afar = afar
         self._end = engine.position
+        self._handed: list[Entry] = []
         self.away_since: float | None = None
         """When the log was found unreadable first, by the monotonic clock."""
         self._doubt: str | None = None
@@ -74,6 +87,7 @@ class LogFollower:
         """Follow until cancelled, or until the log is another one (`HistoryReplaced`)."""
         while True:
             self.more.clear()
+            began = time.monotonic()
             try:
                 applied = await self._step()
             except HistoryReplaced:
@@ -84,12 +98,22 @@ class LogFollower:
                 await self._unreadable(error)
                 continue
             if applied:
+                if self._writable and not self._afar:
+                    await asyncio.sleep(max(began + APART_SECONDS - time.monotonic(), 0))
                 continue
             self.judge(None)
             if self._writable:
                 await self.more.wait()
             else:
                 await asyncio.sleep(FOLLOW_SECONDS)
+
+    def hand(self, entries: Sequence[Entry]) -> None:
+        """Take over entries that this process has made durable."""
+        if not entries or not all(isinstance(entry.record, _AS_THEY_ARE) for entry in entries):
+            return
+        if self._handed and (self._handed[-1].end != entries[0].first or len(self._handed) >= MOST_HANDED):
+            self._handed.clear()
+        self._handed += entries
 
     def check_history(self, lineage: Lineage, end: Position) -> None:
         """Take over the incarnations of the log, or raise `HistoryReplaced` if it lacks what was applied."""
@@ -129,6 +153,10 @@ class LogFollower:
     async def _apply_own(self) -> bool:
         if self.log.end <= self._engine.position:
             return False
+        handed, self._handed = self._handed, []
+        if handed and handed[0].first == self._engine.position:
+            await self._apply(handed)
+            return True
         entries = ReadableEntries(self.log.read(self._engine.position))
         await self._apply(entries)
         if entries.failure is not None:

@@ -346,6 +346,7 @@ class Node:
             log_clock = LogClock(self.engine.host.time)
             more, admission = self.follower.more.set, self.settings.admission
             self._writing = WriteQueue(self.log, self.clock, memory, pending, more, log_clock, admission)
+            self._writing.committed = self.follower.hand
             self._writing.keep_time(self.engine.tick_periods)
             if self.registrar.outdated():
                 work.append(self.rights.begin())

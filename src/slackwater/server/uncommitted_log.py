@@ -25,6 +25,8 @@ class UncommittedLog:
         self._gathered: list[Entry] = []
         self._end = log.end
         self._catalog = log.catalog()
+        self.flushed: tuple[Entry, ...] = ()
+        """What the latest flush has made durable."""
 
     @property
     def start(self) -> Position:
@@ -58,12 +60,14 @@ class UncommittedLog:
 
     def flush(self) -> Position:
         """Make everything gathered durable."""
+        self.flushed = ()
         if self._gathered:
             end = self._log.append([entry.record for entry in self._gathered])
-            self._gathered = []
+            gathered, self._gathered = self._gathered, []
             if end != self._end:
                 expected, self._end = self._end, end
                 raise OutcomeUnknown(f"the log ends at {end} and not at {expected}: another program wrote to it")
+            self.flushed = tuple(gathered)
         return self._end
 
     def forget(self) -> None:

@@ -10,7 +10,6 @@ objects, and there are as many as objects.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -33,6 +32,9 @@ _PYTHON: dict[DataType, Any] = {
 }
 _ARROW = {**ARROW_TYPES, DataType.TIMESTAMP: pa.string()}
 """Times stay text: admission reads them."""
+_NUMPY = {pa.int64(): np.int64, pa.float64(): np.float64}
+_FEW = 16
+"""Rows for which each call counts."""
 
 
 class TypedJsonReader:
@@ -85,7 +87,7 @@ class TypedJsonReader:
         for name, field, kind in self._columns:
             values = [getattr(row, field) for row in rows]
             try:
-                array = pa.array(values, kind)
+                array = _array(values, kind)
             except OverflowError:
                 return None
             except (pa.ArrowException, TypeError):
@@ -125,7 +127,25 @@ def _has_long_line(body: bytes) -> bool:
     return max(map(len, body.split(b"\n"))) > LONGEST_LINE
 
 
-@lru_cache(maxsize=256)
+def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
+    """The cells as a column; TypeError or ArrowException where a member is missing, OverflowError beyond 64 bits."""
+    numbers = _NUMPY.get(kind) if len(values) <= _FEW else None
+    # For few numbers NumPy is faster; it would take null for a number that is none.
+    return pa.array(values, kind) if numbers is None or None in values else pa.array(np.array(values, numbers))
+
+
+_known: dict[str, tuple[TableSchema, TypedJsonReader]] = {}
+"""The reader of each table, by name: looking it up by all of a schema would cost more than reading a row."""
+_MOST_KNOWN = 4096
+
+
 def reader_of(table: TableSchema) -> TypedJsonReader:
     """The compiled reader of a table."""
-    return TypedJsonReader(table)
+    known = _known.get(table.name)
+    if known is not None and known[0] is table:
+        return known[1]
+    if len(_known) >= _MOST_KNOWN:
+        _known.clear()
+    reader = TypedJsonReader(table)
+    _known[table.name] = table, reader
+    return reader

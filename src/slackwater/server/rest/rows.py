@@ -41,7 +41,7 @@ from slackwater.sources.typed_json import reader_of
 
 KEY_HEADER = "Idempotency-Key"
 _LARGEST_FIRST = 2**61
-_INLINE = 32 * 1024
+_INLINE = 128 * 1024
 """Bytes that are parsed at once; larger bodies are parsed on a thread, so that other requests need not wait."""
 _EMPTY = pa.RecordBatch.from_arrays([], names=[])
 _OPERATIONS = {"upsert": Operation.UPSERT, "delete": Operation.DELETE}
@@ -159,7 +159,7 @@ def _from_arrow(body: bytes, blank: Arrival, first: int | None, call: Call) -> l
         if first is not None:
             if SEQUENCE in batch.schema.names:
                 raise wrong(f"the rows have numbers of their own ({SEQUENCE}); leave first out")
-            numbers = pa.array(range(first, first + batch.num_rows), pa.int64())
+            numbers = pa.array(np.arange(first, first + batch.num_rows, dtype=np.int64))
             batch, first = batch.append_column(SEQUENCE, numbers), first + batch.num_rows
         if batch.num_rows:
             arrivals.append(replace(blank, batch=batch))
