@@ -26,10 +26,12 @@ from slackwater.dissemination.messages import (
     FromClient,
     FromNode,
     IngestRows,
+    IngestWindow,
     Message,
     Published,
     Snapshot,
     Subscribe,
+    Welcome,
 )
 
 TEXT = st.text(max_size=20)
@@ -171,3 +173,25 @@ def test_too_long_a_message_is_refused_before_it_is_read() -> None:
 def test_numbers_that_cannot_be_carried_are_refused(text: str) -> None:
     with pytest.raises(ProtocolError):
         decode_from_client(text, Encoding.JSON)
+
+
+def test_nodes_and_clients_of_former_versions_know_nothing_of_rows() -> None:
+    """The window is the last field of `Welcome`: who does not know it leaves it out, or passes it over."""
+
+    class FormerWelcome(Message, frozen=True, tag="welcome"):
+        session: str
+        node: str
+        generation: int
+        lease: int
+        clock: int
+        version: int
+        incarnation: int
+        kept: int
+
+    former = FormerWelcome("s", "n", 1, 5, 100, 3, 7, 9)
+    welcome = decode_from_node(encode(former))
+    assert isinstance(welcome, Welcome)
+    assert (welcome.kept, welcome.ingest) == (9, None)
+    window = IngestWindow(1, 2, 3, 4)
+    present = encode(Welcome("s", "n", 1, 5, 100, 3, 7, 9, window))
+    assert msgspec.msgpack.decode(present, type=FormerWelcome) == former

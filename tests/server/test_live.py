@@ -11,7 +11,21 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 from slackwater.dissemination.encoding import Encoding, decode_from_node, encode
-from slackwater.dissemination.messages import VERSION, Ack, Frame, Goodbye, Open, Subscribe, Unsubscribe, Welcome
+from slackwater.dissemination.messages import (
+    VERSION,
+    Ack,
+    ArrowRows,
+    ColumnRows,
+    Frame,
+    Goodbye,
+    Ingest,
+    Ingested,
+    IngestRefused,
+    Open,
+    Subscribe,
+    Unsubscribe,
+    Welcome,
+)
 from tests.support.server_process import ServerProcess
 
 PATIENCE = 10.0
@@ -23,7 +37,7 @@ small = (
     | st.text(max_size=40)
     | st.binary(max_size=40)
 )
-tags = st.sampled_from(["open", "subscribe", "unsubscribe", "ack", "welcome", "frame", "goodbye", "", "x"])
+tags = st.sampled_from(["open", "subscribe", "unsubscribe", "ack", "welcome", "frame", "goodbye", "ingest", "", "x"])
 arrays = st.tuples(tags, st.lists(small, max_size=6)).map(lambda made: [made[0], *made[1]])
 numbers = st.integers(-(2**62), 2**62)
 texts = st.text(max_size=60) | st.sampled_from(
@@ -34,6 +48,18 @@ messages = st.one_of(
     st.builds(Subscribe, numbers, texts, st.none() | numbers),
     st.builds(Unsubscribe, numbers),
     st.builds(Ack, numbers, numbers, st.booleans()),
+    st.builds(
+        Ingest,
+        numbers,
+        st.sampled_from(["t", "T", "u", ""]),
+        texts,
+        numbers | st.integers(0, 3),
+        numbers | st.integers(0, 3),
+        st.builds(ColumnRows, st.lists(texts, max_size=3).map(tuple), st.lists(st.lists(texts, max_size=3), max_size=3))
+        | st.builds(ArrowRows, st.binary(max_size=60)),
+        st.booleans(),
+        st.none() | texts,
+    ),
 )
 QUIET = settings(deadline=None, suppress_health_check=list(HealthCheck), database=None)
 
@@ -58,7 +84,7 @@ def settled(socket: ClientConnection, encoding: Encoding = Encoding.MESSAGEPACK)
             answer = decode_from_node(socket.recv(timeout=PATIENCE), encoding)
             if isinstance(answer, Welcome):
                 return "answers"
-            assert isinstance(answer, Frame | Goodbye)
+            assert isinstance(answer, Frame | Goodbye | Ingested | IngestRefused)
     except ConnectionClosed as closed:
         return "dropped without a word" if closed.rcvd is None else f"ended with {closed.rcvd.code}"
 

@@ -143,6 +143,11 @@ def test_more_than_the_window_is_refused_by_name(folder: Any) -> None:
             assert live.window.rows == 10
             live.send(Ingest(1, "t", "s", 0, 11, ColumnRows(("k",), ([str(n) for n in range(11)],))))
             assert live.answer(IngestRefused).code == "window"
+        with slackwater.connect_sync(server.url) as client, client.stream("t", columns=("k", "v")) as stream:
+            # The client's library cuts rows to the window.
+            stream.send([(str(number), 1.0) for number in range(50)])
+            assert stream.flush().accepted == 50
         metrics = httpx.get(f"{server.url}/v1/metrics").json()
-        assert (metrics["ingest_messages"], metrics["ingest_refusals"], metrics["ingest_rows"]) == (1, 1, 0)
+        assert metrics["ingest_messages"] > metrics["ingest_changes"] >= 5
+        assert (metrics["ingest_refusals"], metrics["ingest_rows"]) == (1, 50)
         assert metrics["ingest_waiting_bytes"] == 0

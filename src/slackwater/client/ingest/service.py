@@ -211,14 +211,16 @@ class IngestStream:
         self._encode_columns(rows, count, self._deletes)
 
     def _encode_columns(self, rows: ColumnRows, count: int, delete: bool) -> None:
-        data = self._message(rows, count, delete)
-        if len(data) <= self._most_bytes or count == 1:
-            self._push(data, count)
-            return
-        half = count // 2
-        for begin, end in ((0, half), (half, count)):
-            part = ColumnRows(rows.names, tuple([cells[begin:end] for cells in rows.values]))
-            self._encode_columns(part, end - begin, delete)
+        step = min(count, self._most_rows)
+        if step == count:
+            data = self._message(rows, count, delete)
+            if len(data) <= self._most_bytes or count == 1:
+                self._push(data, count)
+                return
+            step = (count + 1) // 2
+        for begin in range(0, count, step):
+            part = ColumnRows(rows.names, tuple([cells[begin : begin + step] for cells in rows.values]))
+            self._encode_columns(part, len(part.values[0]), delete)
 
     def _encode_arrow(self, batch: "pa.RecordBatch", delete: bool) -> None:
         count, most = batch.num_rows, self._most_rows
