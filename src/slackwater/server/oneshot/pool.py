@@ -25,6 +25,8 @@ Result = TypeVar("Result")
 
 FRESH_SECONDS = 1.0
 """A question that runs for longer gives its place to others, and runs on beside them."""
+_GOING_DOWN = "the server is going down; come again"
+_NO_PROCESS = "no process could be started for the query: {}; come again in a moment"
 _TRIES = 3
 """Workers that may be found dead, one after the other, before a question is given up."""
 
@@ -53,6 +55,7 @@ class WorkerPool:
         self._publishing = asyncio.Lock()
         self._idle: list[WorkerProcess] = []
         self._workers: set[WorkerProcess] = set()
+        self._starting: set[WorkerProcess] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._numbers = 0
         self._ended = False
@@ -95,16 +98,18 @@ class WorkerPool:
         self, caller: str, question: PoolQuestion, rights: Callable[[str], Region]
     ) -> tuple[bytes, Position]:
         ticket = await self._turn(caller)
-        later = asyncio.get_running_loop().call_later(FRESH_SECONDS, self._grow_long, ticket)
+        timers: list[asyncio.TimerHandle] = []
 
         def leave() -> None:
-            later.cancel()
+            for timer in timers:
+                timer.cancel()
             self._turns.leave(caller, ticket)
             self._go_on()
 
         try:
             for _ in range(_TRIES):
                 worker = await self._worker()
+                timers.append(asyncio.get_running_loop().call_later(FRESH_SECONDS, self._grow_long, ticket, worker))
                 try:
                     found = await self._asked(worker, question, rights)
                 except asyncio.CancelledError:
@@ -122,7 +127,7 @@ class WorkerPool:
 
     async def _turn(self, caller: str) -> asyncio.Future[None]:
         if self._ended:
-            raise Busy("the server is going down; come again")
+            raise Busy(_GOING_DOWN)
         if self._turns.waiting >= self._most_waiting:
             self.counts["refused"] += 1
             raise Busy(f"{self._turns.waiting} questions wait already; come again in a moment")
@@ -143,8 +148,11 @@ class WorkerPool:
             if not ticket.done():
                 ticket.set_result(None)
 
-    def _grow_long(self, ticket: asyncio.Future[None]) -> None:
+    def _grow_long(self, ticket: asyncio.Future[None], worker: WorkerProcess) -> None:
+        """A question runs long: others come first, on the processor too, and find a worker that is ready."""
         self._turns.grow_long(ticket)
+        worker.slow_down()
+        self._keep_ready(1)
         self._go_on()
 
     async def _worker(self) -> WorkerProcess:
@@ -154,7 +162,10 @@ class WorkerPool:
             if worker.alive:
                 return worker
             self._remove(worker)
-        start = self._task(self._start())
+        first = not self._workers
+        start = self._begin()
+        if first:
+            self._keep_ready(self._kept)
         try:
             return await asyncio.shield(start)
         except asyncio.CancelledError:
@@ -162,27 +173,41 @@ class WorkerPool:
             self._task(self._keep(start))
             raise
 
-    async def _start(self) -> WorkerProcess:
-        worker = None
+    def _keep_ready(self, count: int) -> None:
+        """Start workers in the background until so many are idle or start, as far as there is room."""
+        missing = count - len(self._idle) - len(self._starting)
+        for _ in range(min(missing, 2 * self._kept - len(self._workers))):
+            try:
+                self._task(self._keep(self._begin()))
+            except Busy as error:
+                _report.warning("%s", error)
+
+    def _begin(self) -> "asyncio.Task[WorkerProcess]":
+        """Begin to start a worker."""
         try:
             worker = WorkerProcess(self._limits)
+        except OSError as error:
+            raise Busy(_NO_PROCESS.format(error)) from None
+        self._workers.add(worker)
+        self._starting.add(worker)
+        return self._task(self._started(worker))
+
+    async def _started(self, worker: WorkerProcess) -> WorkerProcess:
+        try:
             await worker.start()
         except (OSError, EOFError, TimeoutError) as error:
-            if worker is not None:
-                self._task(asyncio.to_thread(worker.reap))
-            raise Busy(f"no process could be started for the query: {error}; come again in a moment") from None
+            self._remove(worker)
+            raise Busy(_NO_PROCESS.format(error)) from None
+        finally:
+            self._starting.discard(worker)
         self.counts["started"] += 1
-        self._workers.add(worker)
-        if self._ended:
-            worker.kill()
-            raise Busy("the server is going down; come again")
         return worker
 
     async def _keep(self, start: "asyncio.Task[WorkerProcess]") -> None:
         """Put a worker that nobody waits for with the idle ones."""
         try:
-            self._idle.append(await start)
-        except SlackwaterError as error:
+            self._put_back(await start)
+        except Busy as error:
             _report.warning("%s", error)
 
     async def _asked(
@@ -196,6 +221,8 @@ class WorkerPool:
         except SlackwaterError:
             self.counts["failed"] += 1
             self._put_back(worker)
+            if self._ended:
+                raise Busy(_GOING_DOWN) from None
             raise
         except BaseException:
             worker.kill()
@@ -235,24 +262,19 @@ class WorkerPool:
 
     def _put_back(self, worker: WorkerProcess) -> None:
         """Keep a worker for the next question, unless it is dead or there are enough."""
-        if worker.alive and not self._ended and len(self._idle) < self._kept:
+        if worker.alive and not worker.slow and not self._ended and len(self._idle) < self._kept:
             self._idle.append(worker)
             return
         self._remove(worker)
-        if not self._ended:
-            self._task(self._replace())
+        if not self._ended and len(self._workers) < self._kept:
+            self._keep_ready(len(self._idle) + len(self._starting) + self._kept - len(self._workers))
 
     def _remove(self, worker: WorkerProcess) -> None:
         if not worker.alive:
             self.counts["killed"] += 1
         worker.kill()
         self._workers.discard(worker)
-        self._task(asyncio.to_thread(worker.reap))
-
-    async def _replace(self) -> None:
-        """Have another worker ready before the next question comes."""
-        if len(self._workers) < self._kept:
-            await self._keep(self._task(self._start()))
+        self._task(worker.reap())
 
     def _task(self, work: Coroutine[Any, Any, Result]) -> "asyncio.Task[Result]":
         task = asyncio.get_running_loop().create_task(work)
@@ -279,7 +301,7 @@ class WorkerPool:
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
         for worker in list(self._workers):
-            await asyncio.to_thread(worker.reap)
+            await worker.reap()
         self._workers.clear()
         self._streams.close()
 

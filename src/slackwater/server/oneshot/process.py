@@ -1,6 +1,7 @@
 """One worker process as the server sees it: started, asked one question at a time, and killed at its limit."""
 
 import asyncio
+import os
 import socket
 import subprocess
 import sys
@@ -31,6 +32,7 @@ from slackwater.server.oneshot.base import (
 )
 from slackwater.server.oneshot.row_stream import RowStream, RowStreams
 
+NICENESS = 10
 GRACE_SECONDS = 0.5
 """For the database to stop by itself at a limit; then its process is killed."""
 START_SECONDS = 60.0
@@ -73,6 +75,9 @@ class WorkerProcess:
         self._streams: dict[str, int] = {}
         """Numbers of the streams that the worker has."""
         self._asked = 0
+        self._killed = False
+        self.slow = False
+        """True once it was made to let others come first."""
 
     async def start(self) -> None:
         """Wait until it takes questions; one that does not is killed."""
@@ -88,12 +93,13 @@ class WorkerProcess:
     @property
     def alive(self) -> bool:
         """False once it was killed, or ended by itself."""
-        return self._connection.fileno() >= 0 and self._process.poll() is None
+        return not self._killed and self._process.poll() is None
 
-    @property
-    def pid(self) -> int:
-        """Number of the process."""
-        return self._process.pid
+    def slow_down(self) -> None:
+        """Let others have the processor first from now on; that is not taken back."""
+        self.slow = True
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, self._process.pid, NICENESS)
 
     async def ask(
         self, question: AskQuestion, tables: Mapping[str, RowStream], streams: RowStreams
@@ -143,15 +149,19 @@ class WorkerProcess:
         return True
 
     def kill(self) -> None:
-        """End the process at once."""
+        """End the process at once; what waits for it reads the end of its stream."""
+        self._killed = True
         with suppress(ProcessLookupError):
             self._process.kill()
-        self._connection.close()
+        with suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
         self._lifeline.close()
 
-    def reap(self) -> None:
-        """Wait for the end of a killed process, in a thread."""
-        self._process.wait()
+    async def reap(self) -> None:
+        """Wait for the end of a killed process, and let go of its connection."""
+        await asyncio.to_thread(self._process.wait)
+        # Not before: the event loop would not notice that a socket on which it waits was closed.
+        self._connection.close()
 
     def _hand_over(self, tables: Mapping[str, RowStream], streams: RowStreams) -> None:
         for name in [name for name, number in self._streams.items() if not streams.is_current(name, number)]:
@@ -173,8 +183,6 @@ class WorkerProcess:
         found = bytearray(size)
         view, at = memoryview(found), 0
         while at < size:
-            if not self.alive:
-                raise EOFError("it was killed")
             count = await loop.sock_recv_into(self._connection, view[at:])
             if not count:
                 raise EOFError("it closed its connection")

@@ -1,8 +1,8 @@
 """Worker process of one-shot queries: replicas of the tables, a locked database, one question at a time.
 
 It is started by `server.oneshot.process` with one end of a socket pair and its limits as arguments. A thread reads the
-messages, so that a question can be cancelled while it runs; the main thread does the work. It works at a low priority,
-and is the first that the system ends when memory runs out: what it does can be asked again.
+messages, so that a question can be cancelled while it runs; the main thread does the work. The process is the first
+that the system ends when memory runs out: what it does can be asked again.
 """
 
 import os
@@ -46,7 +46,6 @@ from slackwater.server.oneshot.base import (
 )
 from slackwater.server.oneshot.replica import TableReplica
 
-NICENESS = 5
 _MOST_DESCRIPTORS = 64
 _MEMORY_SLACK = 128 * 1024 * 1024
 """Address space beside the memory of a question: what the allocator sets aside."""
@@ -186,8 +185,6 @@ def main() -> None:
     hold_lifeline()
     # Ctrl-C goes to the whole group of processes; this one ends with the server.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with suppress(OSError):
-        os.nice(NICENESS)
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(_FIRST_TO_GO)
     pa.set_cpu_count(1)

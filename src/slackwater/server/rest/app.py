@@ -15,7 +15,6 @@ from starlette.routing import Route, WebSocketRoute
 
 from slackwater.core.errors import SlackwaterError
 from slackwater.dissemination.transports.asgi import recognise
-from slackwater.evaluator import Evaluator
 from slackwater.server.access import Caller, caller
 from slackwater.server.connections import ConnectionSlots
 from slackwater.server.direct_lane import Endpoint
@@ -24,6 +23,7 @@ from slackwater.server.live import Live
 from slackwater.server.node import Node
 from slackwater.server.oneshot.plans import PlanCache
 from slackwater.server.oneshot.pool import WorkerPool
+from slackwater.server.oneshot.small_tables import SmallTableEvaluator
 from slackwater.server.rest.errors import answer, problem
 from slackwater.server.rest.openapi import document
 from slackwater.server.rest.operation import JSON, Call, RestOperation, Service, wrong
@@ -51,7 +51,8 @@ def make_app(
     limits = node.settings.limits
     pool = WorkerPool(node.engine, limits)
     node.leaving.append(pool.end)
-    service = Service(node, PlanCache(Evaluator(limits)), pool, slots=slots)
+    small_tables = SmallTableEvaluator(limits)
+    service = Service(node, PlanCache(small_tables.evaluator), small_tables, pool, slots=slots)
     described = msgspec.json.encode(document(OPERATIONS))
 
     async def openapi(_: Request) -> Response:
@@ -65,6 +66,7 @@ def make_app(
         finally:
             await node.stop()
             await pool.close()
+            small_tables.close()
 
     routes = [Route(one.path, _endpoint(one, service), methods=[one.method]) for one in OPERATIONS]
     by_path: dict[str, list[Route]] = {}

@@ -321,6 +321,8 @@ class Metrics(msgspec.Struct, frozen=True):
     """How often no new connection could be taken for a while."""
     questions_looked_up: Whole
     """One-shot queries answered by key, without a worker."""
+    questions_in_process: Whole
+    """Those of bounded cost over a small table, answered in the server's process."""
     questions_answered: Whole
     """Those answered by workers."""
     questions_failed: Whole

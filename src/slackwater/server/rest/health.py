@@ -71,6 +71,7 @@ async def metrics(call: Call) -> Response:
             log_changes=node.changes,
             resident_bytes=_resident(),
             **_sockets(call.service.slots),
+            questions_in_process=call.service.small_tables.answered,
             **_questions(call.service.pool),
         )
     )

@@ -20,6 +20,7 @@ from slackwater.server.connections import ConnectionSlots
 from slackwater.server.node import Node
 from slackwater.server.oneshot.plans import PlanCache
 from slackwater.server.oneshot.pool import WorkerPool
+from slackwater.server.oneshot.small_tables import SmallTableEvaluator
 from slackwater.server.rest.errors import RequestRefused
 from slackwater.server.store import Scope
 from slackwater.server.whole_request import WholeRequest
@@ -42,6 +43,7 @@ class Service:
 
     node: Node
     plans: PlanCache
+    small_tables: SmallTableEvaluator
     pool: WorkerPool
     busy: int = 0
     """Requests under way."""

@@ -15,6 +15,7 @@ from slackwater.core.statement import Catalogued, Explain, Select, Show, Stateme
 from slackwater.core.types import Position
 from slackwater.evaluator import check_size
 from slackwater.server.oneshot.answers import arrow_body, json_body
+from slackwater.server.oneshot.bounded_cost import is_small
 from slackwater.server.oneshot.lookup import Lookup, looked_up
 from slackwater.server.oneshot.plans import QueryPlan
 from slackwater.server.oneshot.pool import PoolQuestion
@@ -22,7 +23,7 @@ from slackwater.server.rest.bodies import Explanation, QueryAnswer, Question, Su
 from slackwater.server.rest.bodies import Statement as StatementBody
 from slackwater.server.rest.errors import RequestRefused
 from slackwater.server.rest.operation import ARROW, JSON, Call, RestOperation, answered, wrong
-from slackwater.server.rest.rights import visible_count
+from slackwater.server.rest.rights import visible_count, visible_rows
 from slackwater.server.rest.subscription_view import described, subscribed
 from slackwater.server.store import Scope
 from slackwater.sessions.engine import NodeEngine
@@ -151,6 +152,11 @@ def _names_for(tree: exp.Expr, engine: NodeEngine) -> tuple[str, ...]:
 async def _selected(call: Call, plan: QueryPlan, arrow: bool) -> Response:
     if plan.lookup is not None:
         return _looked_up(call, plan.lookup, arrow)
+    if plan.bounded and is_small(call.node.engine.host.latest(plan.tables[0])):
+        call.node.engine.check_question(plan.tables)
+        rows, as_of = visible_rows(call, plan.tables[0]), call.node.engine.position
+        body = await call.service.small_tables.answer(plan.statement, plan.tables[0], rows, as_of, arrow)
+        return _answered(body, as_of, arrow)
     grant = call.node.registrar.rights.of(call.caller.name)
     question = PoolQuestion(plan.statement, plan.tables, arrow)
     asked = asyncio.ensure_future(call.service.pool.answer(call.caller.name, question, grant.of))
