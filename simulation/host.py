@@ -51,7 +51,7 @@ class PlainHost(Host):
     def register(self, number: int, query: StandingQuery, position: Position) -> Answer:
         """Keep a query from now on; one of the same number is replaced."""
         kept = self._kept[number] = _Kept(query, _remembered(query))
-        self._queries[number] = query
+        self._queries.put(number, query)
         for key, row in self._rows.items():
             self._place(kept, key, row)
         kept.published, kept.changed = self._truth(kept), position
@@ -61,7 +61,7 @@ class PlainHost(Host):
     def unregister(self, number: int, position: Position) -> None:
         """Forget a query."""
         self._kept.pop(number, None)
-        self._queries.pop(number, None)
+        self._queries.pop(number)
         self._position = position
 
     def apply(self, table: str, batch: pa.RecordBatch, position: Position) -> Notifications:

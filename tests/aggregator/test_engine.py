@@ -11,7 +11,7 @@ from slackwater.core import Column, DataType, Instant, Origin, Position, TableSc
 from slackwater.core.arrow import to_batch
 from slackwater.core.errors import SlackwaterError
 from slackwater.log import Entry, Record, Registered, TableDefined, Unregistered, Updates
-from slackwater.sessions.events import Applied, QueriesResumed, QueriesSuspended, QueryRegistered
+from slackwater.sessions.events import Applied, QueriesResumed, QueriesSuspended, QueryPresent, QueryRegistered
 
 TABLE = TableSchema(
     "t", (Column("k", DataType.TEXT, nullable=False), Column("v", DataType.DOUBLE, nullable=False)), key=("k",)
@@ -78,7 +78,7 @@ def test_a_start_tells_all_that_is_suspended(bench: Bench) -> None:
     again = Bench()
     again.engine.restore(bench.engine.snapshot())
     registered, suspended = again.engine.registered()
-    assert isinstance(registered, QueryRegistered)
+    assert isinstance(registered, QueryPresent)
     assert suspended == QueriesSuspended((number,), "lost")
 
 

@@ -84,9 +84,8 @@ async def test_equal_rights_share_a_registration_and_others_do_not(tmp_path: Pat
 async def test_a_change_is_a_new_epoch_of_the_owner_and_parts_those_who_shared_it(tmp_path: Path) -> None:
     async with world(tmp_path, "ann", "bob") as (server, (ann, bob)):
         await server.node.rights.grant("bob", "t", LOW)
-        own, shared = ann.subscribe(ROWS), bob.subscribe(ROWS)
-        await own.ready(10)
-        await shared.ready(10)
+        own = await ann.subscribe(ROWS).ready(10)
+        shared = await bob.subscribe(ROWS).ready(10)
         ((number, before),) = server.node.engine.registrations.items()
         assert before.owner == "ann"
         await server.node.rights.grant("ann", "t", HIGH)

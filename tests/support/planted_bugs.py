@@ -15,7 +15,7 @@ from slackwater.dissemination.messages import Delete, Fact, Frame, Subscribed, U
 from slackwater.hosting.log_clock import LogClock
 from slackwater.hosting.step import Registration
 from slackwater.log import Entry, Registered
-from slackwater.sessions.events import QueryRegistered, QueryUnregistered
+from slackwater.sessions.events import QueryPresent, QueryUnregistered
 from slackwater.sessions.query_registry import RegisteredQuery
 from slackwater.sessions.registrar import BoundQuery
 from slackwater.sessions.registration_requests import RegistrationRequests
@@ -163,7 +163,7 @@ class DeletesForgotten(Session):
 class PlanIgnoredByNode(SubscriptionRegistry):
     """Sessions go on under the plan they began with."""
 
-    def registered(self, event: QueryRegistered, now: int) -> None:
+    def registered(self, event: QueryPresent, now: int) -> None:
         if self.queries.get(event.number) is None:
             super().registered(event, now)
 
@@ -204,7 +204,7 @@ class _DroppedForEver(RegistrationRequests):
         super().__init__(*arguments)
         self._ever: set[str] = set()
 
-    def claims(self, event: QueryRegistered) -> bool:
+    def claims(self, event: QueryPresent) -> bool:
         if self._asked[event.text, event.registration.rights]:
             self._ever.add(event.text)
         return event.number < self._born or event.text in self._ever

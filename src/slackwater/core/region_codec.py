@@ -14,8 +14,10 @@ from typing import Any
 from slackwater.core.disjoint import check_disjoint
 from slackwater.core.errors import AlgebraError
 from slackwater.core.extent import Categories, Extent, Interval, Missing
-from slackwater.core.region import Box, Region, Side
+from slackwater.core.region import EVERYTHING, Box, Region, Side
 from slackwater.core.types import Scalar
+
+_PLAIN_EVERYTHING: list[Any] = [[]]
 
 
 def plain_region(region: Region) -> list[Any]:
@@ -28,6 +30,8 @@ def region_of(plain: list[Any]) -> Region:
 
     Anybody may have written them, so every value is looked at: what is let in here is put in order and shown later.
     """
+    if plain == _PLAIN_EVERYTHING:
+        return EVERYTHING
     return Region(tuple(Box(tuple(Side(name, extent_of(rest)) for name, *rest in box)) for box in plain))
 
 

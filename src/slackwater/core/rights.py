@@ -46,6 +46,8 @@ class Grant:
     @classmethod
     def read(cls, plain: Iterable[Any]) -> "Grant":
         """The grant that such lists were made of."""
+        if plain == []:
+            return EVERY_ROW
         return cls(tuple((str(name), region_of(region)) for name, region in plain))
 
 

@@ -23,10 +23,8 @@ Spark executor from a micro-batch, the simulator from a script.
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 
 from slackwater.core.errors import NotSupported, SchemaError, StoreError
@@ -35,10 +33,11 @@ from slackwater.core.region import Region
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Instant, Position
 from slackwater.kinds.checks import check_region
-from slackwater.kinds.registry import answer_schema, check_query, plain_query, query_of
+from slackwater.kinds.registry import answer_schema, check_query
 from slackwater.processing import state
 from slackwater.processing.base import Answer, Changes, Notifications, Operator, Rebuild, TableOperator
 from slackwater.processing.concatenate import merged
+from slackwater.processing.kept_queries import KeptQueries
 from slackwater.processing.latest import LatestTable
 from slackwater.processing.one_table import OneTable
 from slackwater.processing.operators import operators
@@ -53,12 +52,13 @@ class Host:
         chosen = operators() if kept_by is None else kept_by
         self.operators = tuple(OneTable(one) if isinstance(one, TableOperator) else one for one in chosen)
         self._tables: dict[str, LatestTable] = {}
-        self._queries: dict[int, StandingQuery] = {}
+        self._queries = KeptQueries()
         self._keepers: dict[int, Operator] = {}
-        self._encoded: dict[int, msgspec.Raw] = {}
-        """Queries as they stand in a snapshot, made when the first one is taken: most queries outlive many."""
+        """The operators of queries; those of a snapshot that were not asked for since are missing."""
         self._position = Position(0)
         self._time = Instant(0)
+        self._fits: tuple[StandingQuery, Operator] | None = None
+        """The query that was checked last, and its operator; None when tables have changed since."""
         self.watchers: list[Callable[[Changes], None]] = []
         """Are shown what every batch changes; not part of the state."""
         self.rebuilt: dict[str, tuple[int, ...]] = {}
@@ -85,9 +85,9 @@ class Host:
         return self._tables
 
     @property
-    def queries(self) -> Mapping[int, StandingQuery]:
+    def queries(self) -> KeptQueries:
         """The standing queries by number."""
-        return MappingProxyType(self._queries)
+        return self._queries
 
     def query(self, number: int) -> StandingQuery:
         """The standing query of this number."""
@@ -107,6 +107,7 @@ class Host:
     def define(self, schema: TableSchema, position: Position) -> None:
         """A table is made, or gets more columns."""
         self._check_order(position)
+        self._fits = None
         if schema.name in self._tables:
             self._tables[schema.name].widen(schema)
         else:
@@ -116,8 +117,9 @@ class Host:
     def drop(self, table: str, position: Position) -> None:
         """A table goes; it must not have queries standing on it."""
         self._check_order(position)
+        self._fits = None
         self.latest(table)
-        standing = sorted(number for number, query in self._queries.items() if table in query.tables)
+        standing = self._queries.reading(table)
         if standing:
             some = ", ".join(map(str, standing[:10])) + (", …" if len(standing) > 10 else "")
             raise SchemaError(
@@ -131,12 +133,12 @@ class Host:
         """Keep a query from now on; one of the same number is replaced."""
         self._check_order(position)
         keeper = self._checked(query)
-        former = self._keepers.get(number)
-        if former is not None and former is not keeper:
+        former = self._keeper_of(number) if number in self._queries else keeper
+        if former is not keeper:
             former.unregister(number, position)
         answer = keeper.register(number, query, self._tables, position)
-        self._queries[number], self._keepers[number] = query, keeper
-        self._encoded.pop(number, None)
+        self._queries.put(number, query)
+        self._keepers[number] = keeper
         self._position = position
         return answer
 
@@ -164,9 +166,9 @@ class Host:
         """Forget a query; forgetting one that is not there does nothing."""
         self._check_order(position)
         if number in self._queries:
-            self._keepers.pop(number).unregister(number, position)
-            self._encoded.pop(number, None)
-            del self._queries[number]
+            self._keeper_of(number).unregister(number, position)
+            self._keepers.pop(number, None)
+            self._queries.pop(number)
         else:
             for operator in self.operators:
                 if operator.attends(number):
@@ -205,7 +207,7 @@ class Host:
     def answer(self, number: int) -> Answer:
         """Everything published of a query so far: the first answer of a new subscriber."""
         query = self.query(number)
-        return self._keepers[number].answer(number, query, self._tables)
+        return self._keeper_of(number).answer(number, query, self._tables)
 
     def check_size(self, query: StandingQuery) -> None:
         """Refuse a query that fits the tables, but whose answer is larger by now than is kept."""
@@ -221,7 +223,7 @@ class Host:
 
     def weight(self, number: int) -> int:
         """How much work a query is to a shard."""
-        return self._keepers[number].weight(number, self._queries[number])
+        return self._keeper_of(number).weight(number, self._queries[number])
 
     def counters(self) -> dict[str, int]:
         """Counters of the operators."""
@@ -242,7 +244,7 @@ class Host:
 
     def wake(self, number: int) -> None:
         """Follow a query again that was halted; refused while it would be again."""
-        self._keepers[number].wake(number, self._tables)
+        self._keeper_of(number).wake(number, self._tables)
 
     def settle(self) -> None:
         """Run the work that was deferred when a snapshot was read."""
@@ -289,7 +291,7 @@ class Host:
                 "position": self._position,
                 "time": self._time,
                 "tables": [self._tables[name].snapshot() for name in sorted(self._tables)],
-                "queries": [self._plain(number) for number in sorted(self._queries)],
+                "queries": self._queries.plain(),
                 "operators": [[one.name, one.snapshot(), one.version] for one in self.operators],
             },
         )
@@ -300,8 +302,10 @@ class Host:
 
     def _checked(self, query: StandingQuery) -> Operator:
         """Return the operator that keeps a query, if it fits the tables."""
-        check_query(query, lambda name: self.latest(name).schema)
-        return self._keeper(query)
+        if self._fits is None or self._fits[0] is not query:
+            check_query(query, lambda name: self.latest(name).schema)
+            self._fits = query, self._keeper(query)
+        return self._fits[1]
 
     def _keeper(self, query: StandingQuery) -> Operator:
         found = next((operator for operator in self.operators if operator.accepts(query)), None)
@@ -309,12 +313,12 @@ class Host:
             raise NotSupported(f"no operator keeps queries of the kind {type(query).__name__}")
         return found
 
-    def _plain(self, number: int) -> msgspec.Raw:
-        known = self._encoded.get(number)
-        if known is None:
-            plain = [number, plain_query(self._queries[number])]
-            known = self._encoded[number] = msgspec.Raw(msgspec.msgpack.encode(plain))
-        return known
+    def _keeper_of(self, number: int) -> Operator:
+        """The operator of a query that is kept."""
+        keeper = self._keepers.get(number)
+        if keeper is None:
+            keeper = self._keepers[number] = self._keeper(self._queries[number])
+        return keeper
 
     def restore(self, body: bytes) -> None:
         """Restore the state from a snapshot.
@@ -327,12 +331,11 @@ class Host:
         if "joins" in parts:
             # As it was written before all operators were of one sort.
             found["StandingJoins"] = (parts["joins"],)
-        for number, keeper in self._keepers.items():
-            keeper.unregister(number, self._position)
+        for number in self._queries:
+            self._keeper_of(number).unregister(number, self._position)
         self._tables = {table.schema.name: table for table in map(LatestTable.restore, parts["tables"])}
-        self._queries = {number: query_of(plain) for number, plain in parts["queries"]}
-        self._keepers = {number: self._keeper(query) for number, query in self._queries.items()}
-        self._encoded, self.rebuilt = {}, {}
+        self._queries, self._keepers = KeptQueries.of(parts["queries"]), {}
+        self.rebuilt, self._fits = {}, None
         self._position = Position(parts["position"])
         # Snapshots of before there was a log clock are of logs without ticks.
         self._time = Instant(parts.get("time", 0))
@@ -344,7 +347,7 @@ class Host:
                 self._rebuild(operator)
 
     def _rebuild(self, operator: Operator) -> None:
-        numbers = tuple(sorted(number for number, keeper in self._keepers.items() if keeper is operator))
+        numbers = tuple(sorted(number for number in self._queries if self._keeper_of(number) is operator))
         if numbers and operator.rebuilt_from is Rebuild.LOG:
             raise StoreError(
                 f"the snapshot does not have the state of {operator.name}, which only the log can give back"

@@ -38,10 +38,10 @@ from slackwater.hosting.log_clock import LogClock
 from slackwater.hosting.snapshots import SnapshotFolder
 from slackwater.hosting.step import Registration
 from slackwater.intake import MEMORY_FILE, IntakeReceipt, RowsRequest
-from slackwater.kinds.registry import kind_of
 from slackwater.log import Registered, Unregistered, open_log
 from slackwater.log.address import on_a_bus, shown
 from slackwater.server.channel_host import ChannelHost, split_address
+from slackwater.server.collector import uncollected
 from slackwater.server.group_commit import Change, Result, RowsChange, Target, WriteQueue
 from slackwater.server.lanes.base import Lane
 from slackwater.server.lanes.registry import LANES
@@ -73,6 +73,8 @@ _report = logging.getLogger("slackwater.server")
 SNAPSHOT_EVERY = 1_000_000
 UPKEEP_SECONDS = 1.0
 LAST_POSITION = Position(2**63 - 1)
+MOST_APPENDED = 1_024
+"""Registrations of sessions that go to the log in one change."""
 SETTLED_QUERIES = 1_000
 """So many more queries make the collector of garbage look at a lot that stays: then it is told so."""
 
@@ -155,7 +157,8 @@ class Node:
         try:
             self.store = Store(settings.folder / STORE_FILE)
             try:
-                former = self._restore()
+                with uncollected():
+                    former = self._restore()
                 self.follower = LogFollower(
                     self.log,
                     shown(settings.log),
@@ -166,10 +169,11 @@ class Node:
                     afar=on_a_bus(settings.log),
                 )
                 self.follower.told = self._told
-                self._replay()
+                with uncollected():
+                    self._replay()
                 # What joins need may take longer than a lease, above all to be compiled: here no client waits yet.
                 self.engine.settle()
-                for query in {kind_of(one): one for one in self.engine.host.queries.values()}.values():
+                for query in self.engine.host.queries.examples():
                     self.engine.host.warm_up(query)
                 self.record = NodeRecord(self.store, self.clock)
                 self.generation = self.record.begin(former, *self._registrations())
@@ -196,6 +200,8 @@ class Node:
         """Called when the node begins to shut down."""
         self._writing: WriteQueue | None = None
         self._tasks: list[asyncio.Task[None]] = []
+        self._wanted: list[Registered | Unregistered] = []
+        """Registrations that wait until those before them are in the log."""
         self._appending: set[asyncio.Task[None]] = set()
         self._reached: list[tuple[Position, asyncio.Future[None]]] = []
         self._settled = self._counted = 0
@@ -338,8 +344,10 @@ class Node:
         work = [self.follower.run(), self.schedule.run(), self._keep_up()]
         work += self.readiness.work()
         parts: list[Lane | NodePlanner] = [*self.lanes.values(), *self.planners]
+        with uncollected():
+            for part in parts:
+                part.start()
         for part in parts:
-            part.start()
             work += part.work()
         if self.writable:
             pending, memory = self.settings.limits.pending_rows, self.settings.memory
@@ -401,8 +409,7 @@ class Node:
     def close(self) -> None:
         """Let go of the files."""
         self._tasks = []
-        if self._settled:
-            gc.unfreeze()
+        gc.unfreeze()
         self.store.close()
         self.log.close()
 
@@ -461,28 +468,31 @@ class Node:
                 waiting.set_result(None)
 
     def append(self, instruction: Append) -> None:
-        """The sessions want registrations in the log; they ask again if it fails, so failing is only noted."""
+        """The sessions want registrations in the log; they ask again if it fails, so failing is only noted.
+
+        What comes while others are on their way to the disk goes together after them.
+        """
         if not self.writable:
             return
-        task = asyncio.get_running_loop().create_task(self._appended(instruction))
-        self._appending.add(task)
-        task.add_done_callback(self._appending.discard)
+        self._wanted += instruction.records
+        if not self._appending:
+            task = asyncio.get_running_loop().create_task(self._append_wanted())
+            self._appending.add(task)
+            task.add_done_callback(self._appending.discard)
 
-    async def _appended(self, instruction: Append) -> None:
-        def change(target: Target) -> None:
-            tables = target.log.catalog()
-            target.log.append(
-                [
-                    record
-                    for record in instruction.records
-                    if tables.find(record.table) is not None and not self._in_the_log(record)
-                ]
-            )
+    async def _append_wanted(self) -> None:
+        while self._wanted:
+            records, self._wanted = self._wanted[:MOST_APPENDED], self._wanted[MOST_APPENDED:]
 
-        try:
-            await self.change(change, len(instruction.records))
-        except SlackwaterError as error:
-            _report.warning("registrations could not be appended: %s", error)
+            def change(target: Target, records: list[Registered | Unregistered] = records) -> None:
+                tables = target.log.catalog()
+                kept = [one for one in records if tables.find(one.table) is not None and not self._in_the_log(one)]
+                target.log.append(kept)
+
+            try:
+                await self.change(change, len(records))
+            except SlackwaterError as error:
+                _report.warning("registrations could not be appended: %s", error)
 
     def _in_the_log(self, record: Registered | Unregistered) -> bool:
         """True if the log already has this registration, and only its host has not applied it yet."""

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import msgspec
 
@@ -58,6 +58,9 @@ CREATE TABLE IF NOT EXISTS row_right (
 ) STRICT;
 CREATE TABLE IF NOT EXISTS fact (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;
 """
+
+
+_Row: TypeAlias = tuple[int, str, str | None, str, int, int, str, str]
 
 
 class Scope(StrEnum):
@@ -240,41 +243,26 @@ class Store:
 
     def keep_registrations(self, registrations: Iterable[Registration], position: Position) -> None:
         """Replace the view by the registrations in force as of a position."""
-        wanted = {one.number: one for one in registrations}
+        wanted = {one.number: _row(one) for one in registrations}
         with self._writing():
-            present = {one.number: one for one in self._registrations()}
+            present = {row[0]: row for row in self._rows("SELECT * FROM registration")}
             self._database.executemany(
                 "DELETE FROM registration WHERE number = ?", [(number,) for number in present.keys() - wanted.keys()]
             )
-            self._insert([one for number, one in wanted.items() if present.get(number) != one], position)
+            self._insert((row for number, row in wanted.items() if present.get(number) != row), position)
 
     def change_registrations(self, changed: Iterable[Registration], gone: Iterable[int], position: Position) -> None:
         """Bring the view from where it was to a later position."""
         with self._writing():
             self._database.executemany("DELETE FROM registration WHERE number = ?", [(number,) for number in gone])
-            self._insert(changed, position)
+            self._insert(map(_row, changed), position)
 
     def registrations(self) -> tuple[tuple[Registration, ...], Position]:
         """The registrations in force, and as of which position."""
         return self._registrations(), Position(self._fact("registrations") or 0)
 
-    def _insert(self, registrations: Iterable[Registration], position: Position) -> None:
-        self._database.executemany(
-            "INSERT OR REPLACE INTO registration VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            [
-                (
-                    one.number,
-                    one.owner,
-                    one.name,
-                    one.text,
-                    one.position,
-                    one.epoch,
-                    one.host.value,
-                    msgspec.json.encode(one.rights.plain()).decode(),
-                )
-                for one in registrations
-            ],
-        )
+    def _insert(self, rows: Iterable[_Row], position: Position) -> None:
+        self._database.executemany("INSERT OR REPLACE INTO registration VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
         self._database.execute("INSERT OR REPLACE INTO fact VALUES ('registrations', ?)", (position,))
 
     def _registrations(self) -> tuple[Registration, ...]:
@@ -315,6 +303,12 @@ class Store:
         if self.read_only:
             raise StoreFull(f"the store at {self.path} cannot be written: the disk is full; free some space")
         return _Transaction(self._database, self.path)
+
+
+def _row(one: Registration) -> _Row:
+    """A registration as a row of its table."""
+    rights = msgspec.json.encode(one.rights.plain()).decode() if one.rights.regions else "[]"
+    return one.number, one.owner, one.name, one.text, one.position, one.epoch, one.host.value, rights
 
 
 class _Transaction:

@@ -11,7 +11,6 @@ from slackwater.core.region import Region
 from slackwater.core.schema import TableSchema
 from slackwater.hosting.engine import QueryEngine
 from slackwater.hosting.step import Registration, Step
-from slackwater.kinds.registry import kept_as
 from slackwater.log import Entry
 from slackwater.processing.base import Answer, Notifications
 from slackwater.sessions.events import (
@@ -19,6 +18,7 @@ from slackwater.sessions.events import (
     Event,
     QueriesResumed,
     QueriesSuspended,
+    QueryPresent,
     QueryRegistered,
     QueryUnregistered,
 )
@@ -62,12 +62,12 @@ class NodeEngine(QueryEngine):
 
     def answer(self, number: int) -> Answer:
         """The answer of a registered query, as last published."""
-        self.host.check_size(kept_as(self.query(number)))
+        self.host.check_size(self.host.query(number))
         return self.host.answer(number)
 
     def recheck(self, number: int) -> None:
         """Resume a query that grew too large; `AnswerTooLarge` if it still is."""
-        self.host.check_size(kept_as(self.query(number)))
+        self.host.check_size(self.host.query(number))
         self.host.wake(number)
 
     def select(self, table: str, region: Region) -> pa.RecordBatch:
@@ -99,9 +99,9 @@ class NodeEngine(QueryEngine):
 
     def registered(self) -> list[Event]:
         """Registration events of the present queries, for a new session state."""
-        kept = self.kept()
-        narrow = tuple(one.number for one, query in kept if self._narrow(query))
-        events: list[Event] = [_registered(one, query) for one, query in kept]
+        kept = [one for one in self.registrations.values() if self.keeps(one)]
+        events: list[Event] = [QueryPresent(one) for one in kept]
+        narrow = tuple(one.number for one in kept if _may_push(one) and self._narrow(self.query(one.number)))
         if narrow:
             events.append(QueriesSuspended(narrow, _OUTGROWN))
         return [*events, *self._halted(self.host.halted())]
@@ -115,8 +115,10 @@ class NodeEngine(QueryEngine):
         if not step.defined and not step.registered:
             return []
         tables = {schema.name for schema in step.defined}
-        kept = self.kept() if tables else []
-        narrow = [one.number for one, query in kept if query.table in tables and self._narrow(query)]
+        kept = (one for one in self.registrations.values() if tables and self.keeps(one) and _may_push(one))
+        narrow = [
+            one.number for one in kept if (query := self.query(one.number)).table in tables and self._narrow(query)
+        ]
         whole = [
             one.number
             for one, query in step.registered
@@ -139,6 +141,14 @@ class NodeEngine(QueryEngine):
         count_queries(self.notified, step.notifications)
         for one in step.unregistered:
             self.notified.pop(one.number, None)
+
+
+def _may_push(one: Registration) -> bool:
+    """True if only a part of a query's answer may be pushed: SQL asks for all of it, so such a query has another text.
+
+    Answered without decoding the query, as a node may have a hundred thousand.
+    """
+    return not one.text.startswith("SUBSCRIBE ")
 
 
 def count_queries(notified: Counter[int], notifications: Notifications) -> None:

@@ -21,10 +21,11 @@ class RegisteredQuery:
     """One registered query with its subscribers and the facts last sent to them."""
 
     __slots__ = (
+        "_load",
+        "_query",
         "former",
         "idle_since",
         "ours",
-        "query",
         "recent",
         "registration",
         "sessions",
@@ -36,9 +37,16 @@ class RegisteredQuery:
         "watched",
     )
 
-    def __init__(self, registration: Registration, query: StandingQuery, most_recent: int) -> None:
+    def __init__(
+        self,
+        registration: Registration,
+        query: StandingQuery | None,
+        most_recent: int,
+        load: Callable[[int], StandingQuery],
+    ) -> None:
         self.registration = registration
-        self.query = query
+        self._query = query
+        self._load = load
         self.sessions: dict[int, Session] = {}
         self.since: int | None = None
         """Position from which on the query has this form; None while that step is under way."""
@@ -57,6 +65,13 @@ class RegisteredQuery:
         """Reason of its suspension; None while its guarantee holds."""
         self.snapshots: dict[Encoding, tuple[int, Snapshot]] = {}
         """Encoded answers, and the positions they are of."""
+
+    @property
+    def query(self) -> StandingQuery:
+        """The query itself; `load` gives the one that is registered, when it is asked for first."""
+        if self._query is None:
+            self._query = self._load(self.number)
+        return self._query
 
     @property
     def number(self) -> int:
@@ -83,10 +98,10 @@ class RegisteredQuery:
         """The rights that it is conjoined with."""
         return self.registration.rights
 
-    def replace(self, registration: Registration, query: StandingQuery) -> None:
+    def replace(self, registration: Registration, query: StandingQuery | None) -> None:
         """Take on another form, under another plan."""
         self.former = self.former or (self.epoch, self.query)
-        self.registration, self.query = registration, query
+        self.registration, self._query = registration, query
         self.since, self.value = None, None
         self.snapshots.clear()
 
@@ -105,6 +120,10 @@ class QueryRegistry:
 
     def __iter__(self) -> Iterator[RegisteredQuery]:
         return iter(self._kept.values())
+
+    def load(self, number: int) -> StandingQuery:
+        """The registered query of a number, decoded anew."""
+        return self._registry().query(number)
 
     def get(self, number: int) -> RegisteredQuery | None:
         """The query of this number."""

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from slackwater.core.errors import SlackwaterError
 from slackwater.core.rights import Grant
 from slackwater.log.records import Registered, Unregistered
-from slackwater.sessions.events import Engine, QueryRegistered
+from slackwater.sessions.events import Engine, QueryPresent
 from slackwater.sessions.pending import PendingSubscriptions
 from slackwater.sessions.query_registry import QueryRegistry, RegisteredQuery
 from slackwater.sessions.registrar import BoundQuery
@@ -82,7 +82,7 @@ class RegistrationRequests:
         except Elsewhere:
             return bound
 
-    def claims(self, event: QueryRegistered) -> bool:
+    def claims(self, event: QueryPresent) -> bool:
         """True if this node is to drop a query without subscribers.
 
         If that were so for a text once and for all, two nodes could drop and ask for it in turn for ever. So each

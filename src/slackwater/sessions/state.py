@@ -46,7 +46,7 @@ from slackwater.sessions.events import (
     Instruction,
     QueriesResumed,
     QueriesSuspended,
-    QueryRegistered,
+    QueryPresent,
     QueryUnregistered,
     Received,
     RightsChanged,
@@ -131,7 +131,7 @@ class ServerState:
                     self.subscriptions.touched[session.connection] = session
             case Disconnected():
                 self._forget(event.connection, now)
-            case QueryRegistered():
+            case QueryPresent():
                 self.subscriptions.registered(event, now)
             case RightsChanged(principal):
                 self.subscriptions.review(principal, now)

@@ -31,6 +31,7 @@ from slackwater.sessions.events import (
     Engine,
     QueriesResumed,
     QueriesSuspended,
+    QueryPresent,
     QueryRegistered,
     QueryUnregistered,
 )
@@ -119,15 +120,16 @@ class SubscriptionRegistry(QueryPublication):
 
     # Events of the log.
 
-    def registered(self, event: QueryRegistered, now: int) -> None:
+    def registered(self, event: QueryPresent, now: int) -> None:
         """A query is kept, or is another one from now on."""
         kept = self.queries.get(event.number)
+        query = event.query if isinstance(event, QueryRegistered) else None
         if kept is None:
-            kept = RegisteredQuery(event.registration, event.query, self._limits.recent_keys)
+            kept = RegisteredQuery(event.registration, query, self._limits.recent_keys, self.queries.load)
             kept.ours = self._requests.claims(event)
             self._requests.watch(kept, now)
         elif event.epoch > kept.epoch:
-            kept.replace(event.registration, event.query)
+            kept.replace(event.registration, query)
             self._part(kept, now)
         else:
             return

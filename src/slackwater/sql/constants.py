@@ -13,6 +13,9 @@ from slackwater.sql.place import Text
 LONGEST_NUMBER = 400
 """In digits: more than any double has."""
 
+_SHORT = 18
+"""Digits of a number that is in no doubt to be within BIGINT."""
+
 _TIMESTAMPS = (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ)
 
 
@@ -63,6 +66,26 @@ def fold(node: exp.Expr, text: Text) -> Folded:
                 return None
             return Constant(moment_of(inner.value, node, text), moment=True)
     return None
+
+
+def plain_literal(node: exp.Expr, kind: DataType) -> Scalar | None:
+    """The value of a short literal of the type that is wanted: what `fold` and `coerce` give; None for all others."""
+    if type(node) is not exp.Literal:
+        return None
+    written = node.args["this"]
+    if node.args["is_string"]:
+        return str(written) if kind is DataType.TEXT else None
+    if len(written) > _SHORT or not written.isascii() or not written[0].isdigit():
+        return None
+    if written.isdigit():
+        return int(written) if kind is DataType.BIGINT else float(written) if kind is DataType.DOUBLE else None
+    if kind is not DataType.DOUBLE:
+        return None
+    try:
+        value = float(written)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
 
 
 def moment_of(written: str, node: exp.Expr, text: Text) -> int:

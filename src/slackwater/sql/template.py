@@ -158,7 +158,8 @@ class StatementTemplates:
 
     def __init__(self) -> None:
         self._kept: dict[str, _Template] = {}
-        self._tokens = 0
+        self._read: tuple[str, StatementShape | None] = "", None
+        """The text that was read last, and its shape: it is asked for before the statement is."""
         self._seen: set[int] = set()
         """Hashes of shapes that were seen once."""
 
@@ -168,7 +169,7 @@ class StatementTemplates:
     @contextmanager
     def filled(self, text: str) -> Iterator[FilledTemplate | None]:
         """The statement that a text is, where its shape is known; its tree is the caller's until the end."""
-        shape = shape_of(text) if len(text) <= LONGEST_STATEMENT else None
+        shape = self._shape(text)
         # Taken out while it is in use: another thread finds none, and parses.
         template = None if shape is None else self._kept.pop(shape.marked, None)
         if shape is None or template is None:
@@ -181,12 +182,19 @@ class StatementTemplates:
 
     def knows(self, text: str) -> bool:
         """True if a text is of a shape that is kept."""
-        shape = shape_of(text) if len(text) <= LONGEST_STATEMENT else None
+        shape = self._shape(text)
         return shape is not None and shape.marked in self._kept
+
+    def _shape(self, text: str) -> StatementShape | None:
+        read, shape = self._read
+        if read != text:
+            shape = shape_of(text) if len(text) <= LONGEST_STATEMENT else None
+            self._read = text, shape
+        return shape
 
     def learn(self, text: str, parsed: ParsedStatement) -> None:
         """Keep the shape of a subscription that was parsed, if it was seen before."""
-        shape = shape_of(text) if len(text) <= LONGEST_STATEMENT else None
+        shape = self._shape(text)
         if shape is None or shape.size > LARGEST or shape.marked in self._kept:
             return
         key = hash(shape.marked)

@@ -18,7 +18,7 @@ from slackwater.core.schema import TableSchema
 from slackwater.core.types import DataType, Key, Scalar
 from slackwater.sql.catalog import spelled, unknown
 from slackwater.sql.condition import Names
-from slackwater.sql.constants import coerce, fold, to_float
+from slackwater.sql.constants import coerce, fold, plain_literal, to_float
 from slackwater.sql.place import Text
 from slackwater.sql.tables import refuse_other_parts
 
@@ -165,11 +165,12 @@ def _weights(
             text.fail(unknown("weight", column.name, set(listed.columns) - set(listed.using)), column)
         factor_at = listed.columns.index(name)
     factors: dict[Key, list[float]] = {}
+    keys = [(_index(listed, name), table.column(name).type, name) for name in table.key]
     for row in listed.rows:
         cells = row.expressions if isinstance(row, exp.Tuple) else [row]
         if len(cells) != len(listed.columns):
             text.fail(f"this row has {len(cells)} values for {len(listed.columns)} columns", row)
-        key = tuple(_cell(cells[_index(listed, name)], table.column(name).type, name, text) for name in table.key)
+        key = tuple([_cell(cells[at], kind, name, text) for at, kind, name in keys])
         factor = 1.0 if factor_at is None else _cell(cells[factor_at], DataType.DOUBLE, "the weight", text)
         assert isinstance(factor, float)
         if key in factors and function is not AggregateFunction.SUM:
@@ -179,6 +180,8 @@ def _weights(
 
 
 def _total(factors: list[float], node: exp.Expr, text: Text) -> float:
+    if len(factors) == 1:
+        return factors[0]
     try:
         # Exact before it is rounded: the order of the list does not matter.
         return to_float(math.fsum(factors), node, text)
@@ -191,6 +194,9 @@ def _index(listed: _Listed, name: str) -> int:
 
 
 def _cell(node: exp.Expr, kind: DataType, what: str, text: Text) -> Scalar:
+    plain = plain_literal(node, kind)
+    if plain is not None:
+        return plain
     constant = fold(node, text)
     if constant is None:
         text.refuse(f"{what} must be a constant", node)

@@ -14,7 +14,7 @@ from slackwater.core.query import Aggregate, AggregateFunction, StandingQuery, W
 from slackwater.core.region import Region
 from slackwater.core.region_codec import plain_region, region_of
 from slackwater.core.schema import TableSchema
-from slackwater.core.types import Key, Scalar
+from slackwater.core.types import DataType, Key, Scalar
 from slackwater.kinds.aggregate.binder import aggregate
 from slackwater.kinds.aggregate.syntax import aggregate_select
 from slackwater.kinds.base import TableKind, UnboundSubscription, subscription
@@ -88,9 +88,7 @@ class AggregateKind(TableKind[Aggregate]):
                 raise SchemaError(f"{query.function.value} needs numbers and column {query.column} is {kind.value}")
         kinds = [table.column(name).type for name in table.key]
         for weight in query.weights or ():
-            if len(weight.key) != len(kinds) or not all(
-                kind.holds(part) for kind, part in zip(kinds, weight.key, strict=True)
-            ):
+            if len(weight.key) != len(kinds) or not all(map(DataType.holds, kinds, weight.key)):
                 raise SchemaError(
                     f"the key of table {table.name} is {', '.join(table.key)} ({', '.join(k.value for k in kinds)}); "
                     f"a weight is given to {weight.key}"
