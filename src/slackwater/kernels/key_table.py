@@ -56,6 +56,37 @@ def _round(v0: np.uint64, v1: np.uint64, v2: np.uint64, v3: np.uint64) -> tuple[
 
 
 @compiled
+def word_at(letters: Letters, at: int) -> np.uint64:
+    """Eight bytes as one word; written out, it becomes one load."""
+    k = np.uint64(at)
+    return (
+        np.uint64(letters[k])
+        | (np.uint64(letters[k + np.uint64(1)]) << np.uint64(8))
+        | (np.uint64(letters[k + np.uint64(2)]) << np.uint64(16))
+        | (np.uint64(letters[k + np.uint64(3)]) << np.uint64(24))
+        | (np.uint64(letters[k + np.uint64(4)]) << np.uint64(32))
+        | (np.uint64(letters[k + np.uint64(5)]) << np.uint64(40))
+        | (np.uint64(letters[k + np.uint64(6)]) << np.uint64(48))
+        | (np.uint64(letters[k + np.uint64(7)]) << np.uint64(56))
+    )
+
+
+@compiled
+def are_equal(own: Letters, at: int, other: Letters, start: int, length: int) -> bool:
+    """Whether the bytes from here on are those from there on."""
+    k = 0
+    while k + 8 <= length:
+        if word_at(own, at + k) != word_at(other, start + k):
+            return False
+        k += 8
+    while k < length:
+        if own[at + k] != other[start + k]:
+            return False
+        k += 1
+    return True
+
+
+@compiled
 def hash_text(letters: Letters, start: int, end: int, secret: Secret) -> np.uint64:
     """Hash some bytes."""
     v0 = secret[0] ^ np.uint64(0x736F6D6570736575)
@@ -64,9 +95,7 @@ def hash_text(letters: Letters, start: int, end: int, secret: Secret) -> np.uint
     v3 = secret[1] ^ np.uint64(0x7465646279746573)
     at = start
     while at + 8 <= end:
-        word = np.uint64(0)
-        for k in range(8):
-            word |= np.uint64(letters[at + k]) << np.uint64(8 * k)
+        word = word_at(letters, at)
         v3 ^= word
         v0, v1, v2, v3 = _round(v0, v1, v2, v3)
         v0 ^= word
@@ -130,13 +159,10 @@ def number_texts(
             if (place ^ hashed) & _UPPER == 0:
                 other = int(np.int64(place & _LOWER)) - 1
                 own = starts[other]
-                if starts[other + 1] - own == end - start:
-                    k = 0
-                    while k < end - start and letters[own + k] == data[start + k]:
-                        k += 1
-                    if k == end - start:
-                        slot = other
-                        break
+                length = end - start
+                if starts[other + 1] - own == length and are_equal(letters, own, data, start, length):
+                    slot = other
+                    break
             at = (at + np.uint64(1)) & mask
         if slot < 0 and adding:
             if 2 * (top + 1) > len(places) or top + 1 >= len(starts) or starts[top] + end - start > len(letters):

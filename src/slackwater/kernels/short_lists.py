@@ -12,8 +12,9 @@ Design
     anew. All others have a room below zero, or, where only items that come and go matter, a room of zero.
 
     A batch that touches many sweeps over all blocks instead and computes every query: reading memory in order costs
-    less for a member than walking to it. Gaps are not kept up meanwhile: `refresh` makes them good before the next
-    walk. A query that was not touched has the total that it had, and so nothing to publish.
+    less for a member than walking to it. Gaps are not kept up meanwhile: the first batch that touches few again sweeps
+    once more, and `refresh` makes them good behind it. A query that was not touched has the total that it had, and so
+    nothing to publish.
 
 Mathematics
     Nothing is ever subtracted from a published value: each is that of the present members, added in order of their

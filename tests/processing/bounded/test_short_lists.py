@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
+from itertools import cycle
 
 import numpy as np
 import pytest
@@ -73,17 +74,7 @@ def plain(values: Values | None) -> list[tuple[int, float | None]]:
 @settings(max_examples=80, deadline=None)
 @given(st.data())
 def test_walks_and_sweeps_publish_the_same_bits(data: st.DataObject) -> None:
-    def never(touches: int, members: int) -> bool:
-        return False
-
-    def always(touches: int, members: int) -> bool:
-        return True
-
-    def sometimes(touches: int, members: int) -> bool:
-        return data.draw(st.booleans())
-
-    ways = [never, always, sometimes, sometimes]
-    stores = [ListedAggregates(np.zeros(0, np.int64), np.zeros(0)) for _ in ways]
+    stores = [ListedAggregates(np.zeros(0, np.int64), np.zeros(0)) for _ in range(4)]
     oracle = Oracle()
     for at in range(data.draw(st.integers(1, 12))):
         for number in data.draw(st.lists(st.integers(0, 9), max_size=4)):
@@ -112,9 +103,11 @@ def test_walks_and_sweeps_publish_the_same_bits(data: st.DataObject) -> None:
         fresh = [batch[slot] for slot in slots]
         expected_values = oracle.apply(slots, fresh)
         states = []
-        for number, (way, store) in enumerate(zip(ways, stores, strict=True)):
+        # The first walks, the second sweeps, the others do what is drawn; the last is restored after each batch.
+        is_swept = data.draw(st.booleans())
+        for number, (store, choice) in enumerate(zip(stores, (False, True, is_swept, is_swept), strict=True)):
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(list_passes, "is_sweep_cheaper", way)
+                patch.setattr(list_passes, "is_sweep_cheaper", lambda *_, choice=choice: choice)
                 said = store.apply(np.array(slots, np.int64), np.array(fresh), Position(at))
             assert plain(said) == expected_values
             store._check()
@@ -125,9 +118,10 @@ def test_walks_and_sweeps_publish_the_same_bits(data: st.DataObject) -> None:
         assert all(state == states[0] for state in states)
 
 
-@pytest.mark.parametrize("is_swept", [False, True])
-def test_no_step_of_a_random_walk_is_missed(is_swept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(list_passes, "is_sweep_cheaper", lambda touches, members: is_swept)
+@pytest.mark.parametrize("swept", [(False,), (True,), (True, False, False), (True, True, False)])
+def test_no_step_of_a_random_walk_is_missed(swept: tuple[bool, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = cycle(swept)
+    monkeypatch.setattr(list_passes, "is_sweep_cheaper", lambda touches, members: next(turns))
     random = np.random.default_rng(7)
     oracle, store = Oracle(), ListedAggregates(np.zeros(0, np.int64), np.zeros(0))
     values = random.uniform(-1, 1, ITEMS)

@@ -107,14 +107,15 @@ class ShortLists:
             return None
         moved, olds = moved[:count], olds[:count]
         reached = (moved, olds, self._values, index.starts, index.lengths, index.arena)
-        if passes.is_sweep_cheaper(touches, self._top):
-            self._swept = True
+        was_swept, self._swept = self._swept, passes.is_sweep_cheaper(touches, self._top)
+        if self._swept or was_swept:
             waiting = passes.sweep(*reached, lists, self._blocks, self._marks, self._queue)
         else:
-            if self._swept:
-                self._refresh()
             waiting = passes.walk(*reached, index.factors, lists.slack, self._marks, self._queue)
         count = passes.publish(lists, self._values, position, waiting, self._marks, self._queue) if waiting else 0
+        if was_swept and not self._swept:
+            # The values are those after this batch: gaps made good any earlier would have its changes twice.
+            kernel.refresh(lists, self._values, LANES * self._blocks)
         if not count:
             return None
         nodes = self._queue[:count]
@@ -185,10 +186,6 @@ class ShortLists:
             there, value = kernel.value_of(int(lists.functions[node // LANES]), total, count)
             assert there == bool(lists.there[node]), f"query {number} has a value, or has none"
             assert not there or abs(value - lists.said[node]) <= lists.within[node], f"query {number} is out of bound"
-
-    def _refresh(self) -> None:
-        kernel.refresh(self._lists, self._values, LANES * self._blocks)
-        self._swept = False
 
     def _members_of(self, nodes: Integers) -> tuple[Integers, Floats, Integers]:
         """The members of some queries, and how many each has."""
