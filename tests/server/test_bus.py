@@ -41,6 +41,11 @@ async def test_subscriptions_over_a_bus_and_requests_by_http(nats_server: NatsSe
             assert total.value == sum(range(5000))
             assert len(every.rows) == 5000
             await total.wait_until(_certain, 20)
+            async with client.stream("quotes", columns=("symbol", "price")) as stream:
+                await stream.send([(f"S{n}", 1.0) for n in range(5000)])
+                assert stream.live
+            await total.reached(stream.receipt.position, 20)
+            assert (stream.receipt.accepted, total.value) == (5000, 5000)
         # No WebSocket was used: all frames went over the bus.
         assert nats_server.figures()["in_msgs"] > 0
     assert "Traceback" not in server.report()

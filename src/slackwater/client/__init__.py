@@ -4,9 +4,10 @@ from slackwater.client.answers import Answer, Explanation, Promised, Receipt, St
 from slackwater.client.cache.settings import Cache
 from slackwater.client.client import Client, connect
 from slackwater.client.failures import Forbidden, Misunderstood, Refused, Unauthorized
+from slackwater.client.ingest.service import IngestStream
 from slackwater.client.live.events import Shown
 from slackwater.client.live.subscription import Change, Subscription
-from slackwater.client.sync import SyncClient, SyncSubscription, connect_sync
+from slackwater.client.sync import SyncClient, SyncIngestStream, SyncSubscription, connect_sync
 
 __all__ = [
     "Answer",
@@ -15,6 +16,7 @@ __all__ = [
     "Client",
     "Explanation",
     "Forbidden",
+    "IngestStream",
     "Misunderstood",
     "Promised",
     "Receipt",
@@ -23,6 +25,7 @@ __all__ = [
     "Standing",
     "Subscription",
     "SyncClient",
+    "SyncIngestStream",
     "SyncSubscription",
     "Unauthorized",
     "connect",

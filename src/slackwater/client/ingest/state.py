@@ -59,7 +59,6 @@ class StreamState:
     """Reason why the stream is over."""
     refusals: int = 0
     """Refusals in a row after which it goes on."""
-    paused_until: int | None = None
     abandoned: bool = False
     """True once the program has let go of it."""
 
@@ -82,6 +81,8 @@ class IngestState:
         """Streams with rows under way."""
         self._turns: dict[int, None] = {}
         """Streams that have something to send, in the order of their turns."""
+        self._paused: dict[int, int] = {}
+        """Streams that pause, and until when."""
         self.news: set[int] = set()
         """Streams of which the program is to be told something."""
 
@@ -96,7 +97,7 @@ class IngestState:
         """Rows to be sent, after those before."""
         stream = self.streams[number]
         stream.waiting.append(batch)
-        if stream.paused_until is None:
+        if number not in self._paused:
             self._turns[number] = None
 
     def abandon(self, number: int) -> None:
@@ -111,8 +112,9 @@ class IngestState:
     def opened(self, window: IngestWindow | None) -> None:
         """A session has begun; everything that is not acknowledged is to be sent in it."""
         self.window, self.refuses = window, window is None
+        self._paused.clear()
         for stream in self.streams.values():
-            stream.paused_until, stream.refusals = None, 0
+            stream.refusals = 0
             if stream.waiting:
                 self._turns[stream.number] = None
         self.news.update(self.streams)
@@ -168,7 +170,7 @@ class IngestState:
 
     def due(self) -> int | None:
         """When a stream that pauses goes on; None where none does."""
-        return min((one.paused_until for one in self.streams.values() if one.paused_until is not None), default=None)
+        return min(self._paused.values(), default=None)
 
     # ---- parts
 
@@ -200,7 +202,7 @@ class IngestState:
             stream.waiting.appendleft(batch)
         if message.again:
             stream.refusals += 1
-            stream.paused_until = now + int(self._backoff.delay(stream.refusals, self._jitter))
+            self._paused[stream.number] = now + int(self._backoff.delay(stream.refusals, self._jitter))
             self._turns.pop(stream.number, None)
         else:
             self._over(stream, message)
@@ -208,19 +210,15 @@ class IngestState:
     def _over(self, stream: StreamState, refused: IngestRefused) -> None:
         stream.refused = refused
         stream.waiting.clear()
-        stream.paused_until = None
+        self._paused.pop(stream.number, None)
         self._turns.pop(stream.number, None)
         self.news.add(stream.number)
 
     def _resume(self, now: int) -> None:
-        due = self.due()
-        if due is None or due > now:
-            return
-        for stream in self.streams.values():
-            if stream.paused_until is not None and stream.paused_until <= now:
-                stream.paused_until = None
-                if stream.waiting:
-                    self._turns[stream.number] = None
+        for number in [number for number, until in self._paused.items() if until <= now]:
+            del self._paused[number]
+            if self.streams[number].waiting:
+                self._turns[number] = None
 
     def _free(self, stream: StreamState, batch: Batch) -> None:
         """A message that was sent is no longer under way; it is not in `sent` any more."""
@@ -232,6 +230,6 @@ class IngestState:
         """Forget an abandoned stream once nothing of it is under way."""
         if stream.abandoned:
             self._turns.pop(stream.number, None)
-            stream.paused_until = None
+            self._paused.pop(stream.number, None)
             if not stream.sent:
                 self.streams.pop(stream.number, None)
