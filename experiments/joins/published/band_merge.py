@@ -7,8 +7,10 @@ References
 
 from typing import ClassVar
 
+import numpy as np
+
+from slackwater.kernels.band_probes import probe_by_merging
 from slackwater.processing.base import Floats, Integers
-from slackwater.processing.matching.band_merge import merge_join
 from slackwater.processing.matching.base import JoinSide, MatcherShape
 from slackwater.processing.matching.index_base import Found, IndexedMatcher
 from slackwater.processing.matching.order import PackedOrder
@@ -30,7 +32,15 @@ class BandMerge(IndexedMatcher):
         self._ranges.delete(self._queries.low[slots], self._queries.high[slots], slots)
 
     def _probe(self, side: JoinSide, join: Floats, attributes: Floats) -> Found:
-        return merge_join(self._orders[side.other], self._ranges, join, flip=side is JoinSide.RIGHT)
+        flip, values = side is JoinSide.RIGHT, self._orders[side.other].entries()[0]
+        values = values[::-1].copy() if flip else values
+        low, high, slots, _ = self._ranges.entries()
+        found, out = list[Integers](), np.empty(len(slots), np.int64)
+        for own in join.tolist():
+            used = probe_by_merging(values, own, flip, low, high, slots, out)
+            found.append(out[:used].copy())
+        lengths = np.array([len(one) for one in found], np.int64)
+        return np.cumsum(lengths) - lengths, lengths, np.concatenate([np.zeros(0, np.int64), *found])
 
     def _check(self) -> None:
         super()._check()

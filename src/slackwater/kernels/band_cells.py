@@ -1,10 +1,11 @@
-"""Cell table of join values: for every cell of a uniform grid the first value at or after it, and the last one in it.
+"""Cell table of join values: for every cell of a grid the first value at or after it, and the last one in it.
 
 Design
     Values are differences in the making: of right rows the join value, of left rows its negative. So for either side
     `value − own` is the difference of a band, rising along the table (`own` is negated like the values).
     `firsts` has for each of `count` cells, and one more at the end, the least value in this cell or a later one;
-    `lasts` has the greatest value in the cell. NaN stands for "none" and fails every comparison.
+    `lasts` has the greatest value in the cell. NaN stands for "none" and fails every comparison. `crowds` says how many
+    values are in the cell, small enough to stay in the cache; a cell that ever had MANY is said to have them for good.
     `frame` is the origin of the grid, cells per unit, and count − 1. Values beyond the grid are in its outer cells.
 
 Mathematics
@@ -25,7 +26,10 @@ from slackwater.kernels.sorted_blocks import Packed
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
+Crowds = npt.NDArray[np.uint8]
+
 SLACK = 2.0**-50
+MANY = 255
 
 
 @inlined
@@ -39,12 +43,14 @@ def cell_of(value: float, frame: Floats) -> int:
 
 
 @compiled
-def build_cells(values: Floats, frame: Floats, firsts: Floats, lasts: Floats) -> None:
+def build_cells(values: Floats, frame: Floats, firsts: Floats, lasts: Floats, crowds: Crowds) -> None:
     """Fill the table from values in any order."""
     firsts[:] = np.nan
     lasts[:] = np.nan
+    crowds[:] = 0
     for k in range(len(values)):
         cell = cell_of(values[k], frame)
+        crowds[cell] = min(crowds[cell] + 1, MANY)
         if not firsts[cell] <= values[k]:
             firsts[cell] = values[k]
         if not lasts[cell] >= values[k]:
@@ -64,11 +70,12 @@ def fill_back(firsts: Floats, lasts: Floats, cell: int, value: float) -> None:
 
 
 @compiled
-def enter_cells(values: Floats, frame: Floats, firsts: Floats, lasts: Floats) -> None:
+def enter_cells(values: Floats, frame: Floats, firsts: Floats, lasts: Floats, crowds: Crowds) -> None:
     """Values come."""
     for k in range(len(values)):
         value = values[k]
         cell = cell_of(value, frame)
+        crowds[cell] = min(crowds[cell] + 1, MANY)
         empty = np.isnan(lasts[cell])
         if empty or value > lasts[cell]:
             lasts[cell] = value
@@ -78,11 +85,15 @@ def enter_cells(values: Floats, frame: Floats, firsts: Floats, lasts: Floats) ->
 
 
 @compiled
-def leave_cells(values: Floats, negated: bool, rows: Packed, frame: Floats, firsts: Floats, lasts: Floats) -> None:
+def leave_cells(
+    values: Floats, negated: bool, rows: Packed, frame: Floats, firsts: Floats, lasts: Floats, crowds: Crowds
+) -> None:
     """Values have gone from `rows`, which has the join values that are left; `negated` if the table has negatives."""
     for k in range(len(values)):
         value = values[k]
         cell = cell_of(value, frame)
+        if crowds[cell] < MANY:
+            crowds[cell] -= 1
         if firsts[cell] != value and lasts[cell] != value:
             continue
         # The first join value from this one on, and the last one before it.
@@ -107,16 +118,16 @@ def leave_cells(values: Floats, negated: bool, rows: Packed, frame: Floats, firs
             fill_back(firsts, lasts, cell, after)
 
 
-def cells_plainly(values: Sequence[float], origin: float, scale: float, count: int) -> list[tuple[float, float]]:
+def cells_plainly(values: Sequence[float], origin: float, scale: float, count: int) -> list[tuple[float, float, int]]:
     """The table by its definition.
 
     >>> cells_plainly([2.5, 2.0, 7.0], 0.0, 0.5, 3)
-    [(2.0, nan), (2.0, 2.5), (7.0, 7.0), (nan, nan)]
+    [(2.0, nan, 0), (2.0, 2.5, 2), (7.0, 7.0, 1), (nan, nan, 0)]
     """
     table = []
     for cell in range(count + 1):
         places = [(min(max(int((value - origin) * scale), 0), count - 1), value) for value in values]
         later = [value for at, value in places if at >= cell]
         own = [value for at, value in places if at == cell]
-        table.append((min(later, default=float("nan")), max(own, default=float("nan"))))
+        table.append((min(later, default=float("nan")), max(own, default=float("nan")), len(own)))
     return table

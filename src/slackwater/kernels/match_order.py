@@ -1,8 +1,8 @@
 """Match order: what a probe found for each row, in any order of rows, brought into the order of rows.
 
-The queries of a row are written in rising order of their numbers. Few are put where they belong one by one. Many are
-marked in a bitmap over the numbers from the least to the greatest found, which is then read: two steps a query and one
-for 64 numbers. Numbers that lie far apart are sorted.
+The queries of a row are written in rising order of their numbers. Few are put where they belong one by one. Many that
+are not in order yet are marked in a bitmap over the numbers from the least to the greatest found, which is then read:
+two steps a query and one for 64 numbers. Numbers that lie far apart are sorted.
 """
 
 import numpy as np
@@ -37,11 +37,16 @@ def arrange(
                 out[j] = number
             at += length
             continue
-        least = most = numbers[found[offset]]
+        least = most = former = numbers[found[offset]]
+        falls = 0
         for k in range(length):
             number = numbers[np.uint64(found[np.uint64(offset + k)])]
             out[np.uint64(at + k)] = number
-            least, most = min(least, number), max(most, number)
+            falls += int(number < former)
+            least, most, former = min(least, number), max(most, number), number
+        if not falls:
+            at += length
+            continue
         # Of numbers so far apart that their difference overflows, it is negative.
         spread = most - least
         if not 0 <= spread < _SPREAD * length:

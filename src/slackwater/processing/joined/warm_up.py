@@ -9,9 +9,11 @@ from functools import cache
 
 import numpy as np
 
+from slackwater.processing.matching.band_costs import BandCosts
 from slackwater.processing.matching.band_hotspot import BandHotspot
 from slackwater.processing.matching.base import JoinRows, Joins, JoinSide, MatcherShape
 from slackwater.processing.matching.costs import USUAL, MatchRoute
+from slackwater.processing.matching.hotspots import HotspotTracker
 from slackwater.processing.matching.select_router import SelectRouter
 
 _SHAPES = tuple(MatcherShape(band, left, right) for band in (True, False) for left in (0, 1) for right in (0, 1))
@@ -29,6 +31,9 @@ def rehearse() -> None:
 def _matchers(shape: MatcherShape) -> Iterator[BandHotspot | SelectRouter]:
     if shape.band:
         yield BandHotspot(shape)
+        # Half of the ranges scattered, with a table of the rows from the first row on, and without one.
+        yield BandHotspot(shape, HotspotTracker(0.3), BandCosts(block=0.0, look=0.0, enter=0.0, cell=0.0))
+        yield BandHotspot(shape, HotspotTracker(0.3), BandCosts(cell=1e9))
         return
     for only in MatchRoute:
         # Constants under which this route is always the cheapest.

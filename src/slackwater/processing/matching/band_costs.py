@@ -19,13 +19,13 @@ from dataclasses import dataclass
 class BandCosts:
     """The constants, in nanoseconds."""
 
-    search: float = 2.0
+    search: float = 6.5
     """Of a search, for each halving."""
-    block: float = 6.0
-    look: float = 3.0
-    enter: float = 12.0
+    block: float = 25.0
+    look: float = 4.0
+    enter: float = 8.0
     """Of a row that enters a new table."""
-    cell: float = 1.5
+    cell: float = 4.0
     """Of a cell of a new table."""
 
     def one_by_one(self, ranges: int, across: int) -> float:

@@ -16,7 +16,7 @@ from slackwater.processing.base import Floats, Integers
 from slackwater.processing.matching.band_costs import BandCosts
 from slackwater.processing.matching.base import JoinSide, MatcherShape
 from slackwater.processing.matching.hotspots import ALPHA, SCATTERED, HotspotTracker
-from slackwater.processing.matching.index_base import Found, IndexedMatcher, both, collect
+from slackwater.processing.matching.index_base import Found, IndexedMatcher, collect
 from slackwater.processing.matching.order import PackedOrder
 from slackwater.processing.matching.range_blocks import ScatteredRanges
 
@@ -78,7 +78,7 @@ class BandHotspot(IndexedMatcher):
     def _probe(self, side: JoinSide, join: Floats, attributes: Floats) -> Found:
         rows, table, by = self._orders[side.other], self.tracker.hot.table, np.argsort(join)
         if not len(table):
-            return self._scattered.probe(side, rows, join, by)
+            return self._scattered.probe(side, rows, join, by, None)
         lefts = self._lefts.packed, self._lefts.starts(table.groups)
         rights = self._rights.packed, self._rights.starts(table.groups)
         hot = collect(
@@ -99,7 +99,7 @@ class BandHotspot(IndexedMatcher):
                 *out,
             ),
         )
-        return both(hot, self._scattered.probe(side, rows, join, by)) if len(self._scattered) else hot
+        return self._scattered.probe(side, rows, join, by, hot) if len(self._scattered) else hot
 
     def _rows_came(self, side: JoinSide, join: Floats) -> None:
         self._scattered.rows_came(side, join)

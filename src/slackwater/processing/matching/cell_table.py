@@ -6,13 +6,16 @@ value by value (`kernels.band_cells`); drifted or grown rows make it coarse, nev
 
 import numpy as np
 
-from slackwater.kernels.band_cells import build_cells, enter_cells, leave_cells
+from slackwater.kernels.band_cells import MANY, build_cells, enter_cells, leave_cells
 from slackwater.processing.base import Floats
 from slackwater.processing.matching.base import JoinSide
 from slackwater.processing.matching.order import PackedOrder
 
 CELLS_A_ROW = 4
-CELLS_A_RANGE = 8
+FINER, CACHED = 4, 1 << 16
+"""A table of few rows is finer, by this factor at most, up to what a cache has room for."""
+CELLS_A_RANGE, MODEST = 16, 1 << 20
+"""A table for few ranges is coarser than that, from so many cells on."""
 
 
 class CellTable:
@@ -23,7 +26,7 @@ class CellTable:
     >>> table = CellTable(JoinSide.RIGHT, order, ranges=100)
     >>> table.enter(np.array([6.0]))
     >>> table.rows_when_made, len(table.firsts)
-    (3, 13)
+    (3, 49)
     """
 
     def __init__(self, side: JoinSide, rows: PackedOrder, ranges: int) -> None:
@@ -34,28 +37,38 @@ class CellTable:
         self.rows_when_made = len(values)
         count = cells_for(len(values), ranges)
         self.frame = _frame(values, count)
-        self.firsts, self.lasts = np.empty(count + 1), np.empty(count + 1)
-        build_cells(values, self.frame, self.firsts, self.lasts)
+        self.firsts, self.lasts, self.crowds = np.empty(count + 1), np.empty(count + 1), np.empty(count + 1, np.uint8)
+        build_cells(values, self.frame, self.firsts, self.lasts, self.crowds)
 
     def enter(self, join: Floats) -> None:
         """Rows come."""
-        enter_cells(-join if self._negated else join, self.frame, self.firsts, self.lasts)
+        enter_cells(-join if self._negated else join, self.frame, self.firsts, self.lasts, self.crowds)
 
     def leave(self, join: Floats, rows: PackedOrder) -> None:
         """Rows have gone; `rows` are those that are left."""
-        leave_cells(-join if self._negated else join, self._negated, rows.packed, self.frame, self.firsts, self.lasts)
+        leave_cells(
+            -join if self._negated else join,
+            self._negated,
+            rows.packed,
+            self.frame,
+            self.firsts,
+            self.lasts,
+            self.crowds,
+        )
 
     def _check(self, rows: PackedOrder) -> None:
         values = rows.entries()[0]
-        firsts, lasts = np.empty_like(self.firsts), np.empty_like(self.lasts)
-        build_cells(-values if self._negated else values, self.frame, firsts, lasts)
+        firsts, lasts, crowds = np.empty_like(self.firsts), np.empty_like(self.lasts), np.empty_like(self.crowds)
+        build_cells(-values if self._negated else values, self.frame, firsts, lasts, crowds)
         assert np.array_equal(firsts, self.firsts, equal_nan=True)
         assert np.array_equal(lasts, self.lasts, equal_nan=True)
+        assert np.array_equal(crowds[self.crowds < MANY], self.crowds[self.crowds < MANY])
 
 
 def cells_for(rows: int, ranges: int) -> int:
-    """How many cells a table has: neither rows nor ranges can make use of more."""
-    return max(min(CELLS_A_ROW * rows, CELLS_A_RANGE * ranges), 1)
+    """How many cells a table has: more would be memory without use."""
+    most = CELLS_A_ROW * rows
+    return max(min(max(most, min(FINER * most, CACHED)), max(CELLS_A_RANGE * ranges, MODEST)), 1)
 
 
 def _frame(values: Floats, count: int) -> Floats:

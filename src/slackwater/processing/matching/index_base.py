@@ -260,22 +260,25 @@ class IndexedMatcher(ABC):
             assert np.array_equal(second, self._second(table.attributes[slots]))
 
 
-def collect(rows: int, asked: int, probe: Callable[[Integers, Integers, Integers, Integers], None]) -> Found:
+def collect(
+    rows: int, asked: int, probe: Callable[[Integers, Integers, Integers, Integers], None], room: int = 0
+) -> Found:
     """Call a probing kernel until the rows that are asked about are done.
 
     It is handed a cursor (next row, written so far), the offsets and lengths to fill in, and the array to write to; it
-    stops before a row for which there is no room.
+    stops before a row for which there is no room, or no `room` left.
     """
     cursor = np.zeros(2, np.int64)
     offsets, lengths = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
-    out = np.empty(max(16 * asked, 64), np.int64)
+    out = np.empty(max(16 * asked, 64, room), np.int64)
     while True:
         probe(cursor, offsets, lengths, out)
         if cursor[0] >= asked:
             return offsets, lengths, out
         # As much as the rows to come need if they are like those before them.
         done, used = int(cursor[0]), int(cursor[1])
-        larger = np.empty(max(4 * len(out), 5 * used * asked // (4 * done) if done else 0), np.int64)
+        likely = 5 * used * asked // (4 * done) if done else 4 * len(out)
+        larger = np.empty(max(2 * len(out), likely + room), np.int64)
         larger[: cursor[1]] = out[: cursor[1]]
         out = larger
 

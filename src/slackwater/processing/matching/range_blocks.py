@@ -8,18 +8,22 @@ grown in number, drifted, or ranges have.
 
 import numpy as np
 
-from slackwater.kernels.band_blocks import WIDTH, probe_blocks
+from slackwater.kernels.band_blocks import CLASS, WIDTH, probe_blocks
 from slackwater.kernels.band_probes import probe_each_query
 from slackwater.processing.base import Floats, Integers
 from slackwater.processing.matching.band_costs import BandCosts
 from slackwater.processing.matching.base import JoinSide
 from slackwater.processing.matching.cell_table import CellTable, cells_for
-from slackwater.processing.matching.index_base import Found, collect
+from slackwater.processing.matching.index_base import Found, both, collect
 from slackwater.processing.matching.order import PackedOrder
 from slackwater.processing.matching.tables import QueryTable
 
 ROOM = 128
 """Ranges of a block at most: few enough to have something in common, enough to be copied at once."""
+TOGETHER = 8
+"""Rows that go through the blocks together at most."""
+MARKS = 1 << 15
+"""Words of their bitmaps at most: what a cache has room for."""
 
 
 class ScatteredRanges:
@@ -28,6 +32,7 @@ class ScatteredRanges:
     def __init__(self, queries: QueryTable, costs: BandCosts | None = None) -> None:
         self._queries, self._costs = queries, BandCosts() if costs is None else costs
         self._ranges = PackedOrder(WIDTH, ROOM)
+        self._marks = np.zeros(0, np.uint64)
         self._tables: list[CellTable | None] = [None, None]
         self._spent = [0.0, 0.0]
         """What a new table of a side would have spared since the last one was made."""
@@ -65,24 +70,48 @@ class ScatteredRanges:
         """Have no rows on either side."""
         self._tables, self._spent = [None, None], [0.0, 0.0]
 
-    def probe(self, side: JoinSide, rows: PackedOrder, join: Floats, by: Integers) -> Found:
-        """The ranges affected by each row of a side; `rows` are those across."""
-        flip, across = side is JoinSide.RIGHT, side.other
+    def probe(self, side: JoinSide, rows: PackedOrder, join: Floats, by: Integers, others: Found | None) -> Found:
+        """The ranges affected by each row of a side, and the slots of others; `rows` are those across."""
+        flip, across, nothing = side is JoinSide.RIGHT, side.other, np.zeros(len(join), np.int64)
+        if not len(rows):
+            return nothing, nothing, nothing
         table = self._table(across, rows, len(join))
         if table is None:
             low, high, slots = self._queries.low, self._queries.high, self.slots()
-            return collect(
+            found = collect(
                 len(join),
                 len(by),
                 lambda *out: probe_each_query(rows.packed, flip, join, by, slots, low, high, *out),
             )
-        searched, ranges = np.zeros(1, np.int64), self._ranges.packed
+            return found if others is None else both(others, found)
+        if others is None:
+            others = nothing, nothing, nothing
+        searched, ranges, words = np.zeros(1, np.int64), self._ranges.packed, -(-self._queries.slots.ever // 64)
+        together = max(min(TOGETHER, MARKS // words, len(join)), 1)
+        if len(self._marks) < together * words:
+            self._marks = np.zeros(together * words, np.uint64)
+        marks = self._marks[: together * words]
         found = collect(
             len(join),
             len(by),
             lambda *out: probe_blocks(
-                rows.packed, flip, join, by, ranges, table.frame, table.firsts, table.lasts, searched, *out
+                rows.packed,
+                flip,
+                join,
+                by,
+                ranges,
+                table.frame,
+                table.firsts,
+                table.lasts,
+                table.crowds,
+                others,
+                marks,
+                words,
+                len(self._queries),
+                searched,
+                *out,
             ),
+            together * len(self._queries),
         )
         # A good table leaves a twentieth of the ranges to search.
         self._spent[across] += self._costs.one_by_one(int(searched[0]) - len(self) * len(join) // 20, len(rows))
@@ -114,14 +143,14 @@ class ScatteredRanges:
 
 
 def length_class(low: Floats, high: Floats) -> Floats:
-    """Ranges of one class differ in length by less than a factor of eight: of fewer a block is spread too far.
+    """Ranges of one class differ in length by less than a factor of eight.
 
     >>> length_class(np.zeros(4), np.array([0.0, 4.0, 31.9, np.inf])).tolist()
     [-2000.0, 1.0, 1.0, 2000.0]
     """
     with np.errstate(over="ignore"):
         length = high - low
-    classes = (np.frexp(length)[1] // 3).astype(np.float64)
+    classes = (np.frexp(length)[1] // CLASS).astype(np.float64)
     classes[length == 0] = -2000.0
     classes[np.isinf(length)] = 2000.0
     return classes
