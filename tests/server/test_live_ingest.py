@@ -1,7 +1,9 @@
 """Rows over a live connection of a real server: durable, in order, once, refused by name; sessions live on."""
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -9,6 +11,8 @@ import pyarrow as pa
 import pytest
 from websockets.sync.client import ClientConnection, connect
 
+import slackwater
+from slackwater.core.errors import LogFull, OutcomeUnknown
 from slackwater.dissemination.encoding import Encoding, decode_from_node, encode
 from slackwater.dissemination.messages import (
     VERSION,
@@ -24,6 +28,10 @@ from slackwater.dissemination.messages import (
     Open,
     Welcome,
 )
+from slackwater.server.group_commit import Busy
+from slackwater.server.node import NodeSettings
+from slackwater.sessions.rules import SessionRules
+from tests.support.node_server import served
 from tests.support.server_process import ServerProcess
 
 
@@ -151,3 +159,57 @@ def test_more_than_the_window_is_refused_by_name(folder: Any) -> None:
         assert metrics["ingest_messages"] > metrics["ingest_changes"] >= 5
         assert (metrics["ingest_refusals"], metrics["ingest_rows"]) == (1, 50)
         assert metrics["ingest_waiting_bytes"] == 0
+
+
+async def test_a_slow_disk_holds_up_neither_leases_nor_answers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = asyncio.Event()
+    settings = NodeSettings(folder, rules=SessionRules(lease=600_000, heartbeat=100_000))
+    async with served(settings) as server, slackwater.connect(server.url) as client:
+        await client.execute("CREATE TABLE t (k TEXT PRIMARY KEY, v DOUBLE)")
+        total = client.subscribe("SUBSCRIBE SELECT SUM(v) FROM t WITHIN 0")
+        await total.ready()
+        change = server.node.change
+
+        async def slow(work: Any, rows: int = 1) -> Any:
+            await disk.wait()
+            return await change(work, rows)
+
+        monkeypatch.setattr(server.node, "change", slow)
+        async with client.stream("t", columns=("k", "v")) as stream:
+            for number in range(500):
+                await stream.send([(str(number), 1.0)])
+            # The lease is renewed for longer than it lasts, and questions are answered.
+            state = client._lane(None).state
+            begin = state.until
+            while state.until < begin + 1_200_000:
+                await asyncio.sleep(0.02)
+            assert (await client.query("SELECT COUNT(*) FROM t")).value == 0
+            assert stream.acknowledged == 0
+            assert server.node.ingest_totals.waiting > 0
+            disk.set()
+            receipt = await stream.flush()
+        await total.reached(receipt.position)
+        assert (total.value, server.node.ingest_totals.waiting) == (500.0, 0)
+
+
+async def test_a_writer_that_is_busy_is_asked_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    failures = iter([Busy("400,000 rows are waiting"), LogFull("no space"), OutcomeUnknown("who knows")])
+    async with served(NodeSettings(folder)) as server, slackwater.connect(server.url) as client:
+        await client.execute("CREATE TABLE t (k TEXT PRIMARY KEY, v DOUBLE)")
+        change = server.node.change
+
+        async def failing(work: Any, rows: int = 1) -> Any:
+            failure = next(failures, None)
+            if failure is not None:
+                raise failure
+            return await change(work, rows)
+
+        monkeypatch.setattr(server.node, "change", failing)
+        async with client.stream("t", columns=("k", "v")) as stream:
+            for number in range(100):
+                await stream.send([("a", float(number))])
+                await asyncio.sleep(0)
+        assert (stream.receipt.accepted, stream.receipt.repeats) == (100, 0)
+        assert server.node.ingest_totals.refusals == 3
+        answer = await client.query("SELECT v FROM t", after=stream.receipt.position)
+        assert answer.value == 99.0
