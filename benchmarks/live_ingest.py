@@ -166,17 +166,27 @@ def cpu(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
+def warm(url: str) -> None:
+    """Have everything compiled and imported that the first rows need; that is not measured."""
+    lines, headers = b'{"k": -1, "v": 0.0}\n' * 100, {"content-type": "application/x-ndjson"}
+    for _ in range(3):
+        answer = httpx.post(f"{url}/v1/tables/t/rows", content=lines, headers=headers, timeout=60).raise_for_status()
+        count(url, answer.json()["position"])
+
+
+def count(url: str, position: int) -> int:
+    """Rows of the loads, once the server has come to a position."""
+    body = {"sql": "SELECT COUNT(*) AS n FROM t WHERE k >= 0", "after": position}
+    answer = httpx.post(f"{url}/v1/query", json=body, timeout=60).raise_for_status()
+    return int(answer.json()["rows"][0][0])
+
+
 def measure(load: Load, seconds: float) -> dict[str, Any]:
     """One load on a server of its own."""
     with tempfile.TemporaryDirectory() as folder, ServerProcess(Path(folder) / "node") as server:
-        listening = httpx.get(f"{server.url}/v1/health")
-        listening.raise_for_status()
         httpx.post(f"{server.url}/v1/tables", json={"sql": TABLE}).raise_for_status()
         pid = int(json.loads((server.folder / "server.json").read_text())["pid"])
-        # What is compiled or imported for the first rows is not measured.
-        lines = b'{"k": -1, "v": 0.0}\n' * 10
-        headers = {"content-type": "application/x-ndjson"}
-        httpx.post(f"{server.url}/v1/tables/t/rows", content=lines, headers=headers).raise_for_status()
+        warm(server.url)
         command = [sys.executable, "-m", "benchmarks.live_ingest", "--load", load.name, "--url", server.url]
         before = cpu(pid)
         done = subprocess.run(
@@ -185,13 +195,9 @@ def measure(load: Load, seconds: float) -> dict[str, Any]:
         spent = cpu(pid) - before
         outcome = json.loads(done.stdout)
         metrics = httpx.get(f"{server.url}/v1/metrics").json()
-        answer = httpx.post(
-            f"{server.url}/v1/query",
-            json={"sql": "SELECT COUNT(*) AS n FROM t WHERE k >= 0", "after": metrics["log_end"]},
-            timeout=30,
-        ).json()
-        if answer["rows"][0][0] != outcome["rows"]:
-            raise SystemExit(f"{load.name}: {outcome['rows']} rows were acknowledged, {answer['rows'][0][0]} are there")
+        there = count(server.url, metrics["log_end"])
+        if there != outcome["rows"]:
+            raise SystemExit(f"{load.name}: {outcome['rows']} rows were acknowledged, {there} are there")
     if outcome["ran out"]:
         print(f"{load.name}: all prepared messages were sent before the time was over", file=sys.stderr)
     return {
