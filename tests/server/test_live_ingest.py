@@ -28,7 +28,11 @@ from slackwater.dissemination.messages import (
     Open,
     Welcome,
 )
+from slackwater.dissemination.transports.base import TransportLimits
+from slackwater.dissemination.transports.memory import pair
+from slackwater.server.access import Caller
 from slackwater.server.group_commit import Busy
+from slackwater.server.live import Live
 from slackwater.server.node import NodeSettings
 from slackwater.sessions.rules import SessionRules
 from tests.support.node_server import served
@@ -213,3 +217,29 @@ async def test_a_writer_that_is_busy_is_asked_again(folder: Path, monkeypatch: p
         assert server.node.ingest_totals.refusals == 3
         answer = await client.query("SELECT v FROM t", after=stream.receipt.position)
         assert answer.value == 99.0
+
+
+async def test_after_the_end_of_a_session_no_rows_are_taken(folder: Path) -> None:
+    """As when the token is revoked: what came from its client and was not read yet is not taken any more."""
+    async with served(NodeSettings(folder)) as server:
+        async with slackwater.connect(server.url) as client:
+            await client.execute("CREATE TABLE t (k TEXT PRIMARY KEY, v DOUBLE)")
+        node = server.node
+        here, there = pair(TransportLimits())
+        serving = asyncio.create_task(Live(node).serve(there, Caller(), Encoding.MESSAGEPACK, node.sessions))
+        here.send(encode(Open(VERSION, 0, 0)))
+        assert isinstance(decode_from_node(_bytes(await here.receive())), Welcome)
+        for number in range(2):
+            here.send(encode(one(number, "s", "a", 1.0)))
+            if number == 0:
+                while node.ingest_totals.messages == 0:
+                    await asyncio.sleep(0)
+            else:
+                node.sessions.farewell_to_strangers("there are tokens now")
+        await serving
+        assert node.ingest_totals.messages == 1
+
+
+def _bytes(message: bytes | str) -> bytes:
+    assert isinstance(message, bytes)
+    return message

@@ -223,7 +223,8 @@ class Live:
                     break
                 if isinstance(message, Ingest):
                     # Rows have an order of their own; a statement that is being read does not hold them up.
-                    rows.received(message, len(data))
+                    if sessions.is_open(number):
+                        rows.received(message, len(data))
                 else:
                     await statements.take(message, len(data))
         except Closed:

@@ -120,6 +120,10 @@ class Sessions:
             self.messages["received"] += 1
             self.handle(Received(number, message))
 
+    def is_open(self, number: int) -> bool:
+        """True until the session has ended; its connection may still have something to read."""
+        return number in self._connections
+
     def send(self, number: int, message: FromNode) -> None:
         """Write a message that is no business of the state."""
         self._send(number, message)

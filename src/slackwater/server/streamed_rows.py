@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, groupby
 from typing import cast
 
+import numpy as np
 import pyarrow as pa
 
 from slackwater.core.arrival import Arrival
@@ -76,7 +77,7 @@ def _arrival(message: Ingest, batch: pa.RecordBatch, first: int, table: str, pla
     for name, why in ((SOURCE, "a stream has one source"), (SEQUENCE, "the rows of a stream are numbered by it")):
         if name in batch.schema.names:
             raise SourceError(f"{why}; leave the column {name} out")
-    numbers = pa.array(range(first, first + batch.num_rows), pa.int64())
+    numbers = pa.array(np.arange(first, first + batch.num_rows))
     batch = batch.append_column(SEQUENCE, numbers)
     if message.deletes:
         if OPERATION in batch.schema.names:
