@@ -11,7 +11,7 @@ from slackwater.core import Column, DataType, Instant, Origin, Position, TableSc
 from slackwater.core.arrow import to_batch
 from slackwater.core.errors import SlackwaterError
 from slackwater.log import Entry, Record, Registered, TableDefined, Unregistered, Updates
-from slackwater.sessions.events import Applied, QueriesResumed, QueriesSuspended, QueryPresent, QueryRegistered
+from slackwater.sessions.events import Applied, QueriesPresent, QueriesResumed, QueriesSuspended, QueryRegistered
 
 TABLE = TableSchema(
     "t", (Column("k", DataType.TEXT, nullable=False), Column("v", DataType.DOUBLE, nullable=False)), key=("k",)
@@ -77,8 +77,9 @@ def test_a_start_tells_all_that_is_suspended(bench: Bench) -> None:
     (number,) = bench.engine.registrations
     again = Bench()
     again.engine.restore(bench.engine.snapshot())
-    registered, suspended = again.engine.registered()
-    assert isinstance(registered, QueryPresent)
+    present, suspended = again.engine.registered()
+    assert isinstance(present, QueriesPresent)
+    assert [one.number for one in present.registrations] == [number]
     assert suspended == QueriesSuspended((number,), "lost")
 
 

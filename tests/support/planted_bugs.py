@@ -15,7 +15,7 @@ from slackwater.dissemination.messages import Delete, Fact, Frame, Subscribed, U
 from slackwater.hosting.log_clock import LogClock
 from slackwater.hosting.step import Registration
 from slackwater.log import Entry, Registered
-from slackwater.sessions.events import QueryPresent, QueryUnregistered
+from slackwater.sessions.events import QueryRegistered, QueryUnregistered
 from slackwater.sessions.query_registry import RegisteredQuery
 from slackwater.sessions.registrar import BoundQuery
 from slackwater.sessions.registration_requests import RegistrationRequests
@@ -163,7 +163,7 @@ class DeletesForgotten(Session):
 class PlanIgnoredByNode(SubscriptionRegistry):
     """Sessions go on under the plan they began with."""
 
-    def registered(self, event: QueryPresent, now: int) -> None:
+    def registered(self, event: QueryRegistered, now: int) -> None:
         if self.queries.get(event.number) is None:
             super().registered(event, now)
 
@@ -204,10 +204,10 @@ class _DroppedForEver(RegistrationRequests):
         super().__init__(*arguments)
         self._ever: set[str] = set()
 
-    def claims(self, event: QueryPresent) -> bool:
-        if self._asked[event.text, event.registration.rights]:
-            self._ever.add(event.text)
-        return event.number < self._born or event.text in self._ever
+    def claims(self, one: Registration) -> bool:
+        if self._asked[one.text, one.rights]:
+            self._ever.add(one.text)
+        return one.number < self._born or one.text in self._ever
 
 
 class DroppedForEver(SubscriptionRegistry):

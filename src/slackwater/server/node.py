@@ -27,7 +27,6 @@ from slackwater.core.arrival import Arrival, RequestKey
 from slackwater.core.clock import Clock
 from slackwater.core.errors import HistoryReplaced, LogAway, LogError, SlackwaterError
 from slackwater.core.hosts import HostKind, Placement
-from slackwater.core.lineage import Lineage
 from slackwater.core.query import StandingQuery
 from slackwater.core.rights import EVERY_ROW, Grant
 from slackwater.core.system_errors import system_error
@@ -212,8 +211,12 @@ class Node:
     def _restore(self) -> int:
         """Restore the latest sound snapshot of this history; returns the generation that wrote it."""
         self.engine.lineage = lineage = self.log.lineage
-        self._put_aside(lineage)
-        for snapshot in self.snapshots.read(self.log.start, self.log.end):
+        for snapshot in self.snapshots.read(Position(0), LAST_POSITION):
+            if not lineage.holds(snapshot.place, self.log.end):
+                self._put_aside(snapshot.position)
+                continue
+            if snapshot.position < self.log.start:
+                break
             engine = self._make_engine()
             engine.lineage = lineage
             try:
@@ -233,17 +236,15 @@ class Node:
             )
         return 0
 
-    def _put_aside(self, lineage: Lineage) -> None:
-        """Put snapshots of another history aside: those of this one would be taken for older, and dropped."""
-        for snapshot in list(self.snapshots.read(Position(0), LAST_POSITION)):
-            if not lineage.holds(snapshot.place, self.log.end):
-                aside = self.snapshots.put_aside(snapshot.position)
-                _report.warning(
-                    "the snapshot at %d is of another history than the log, which was replaced or lost its end; it is "
-                    "kept as %s and not used",
-                    snapshot.position,
-                    aside,
-                )
+    def _put_aside(self, position: Position) -> None:
+        """Put a snapshot of another history aside: later ones of this history would be taken for older, and dropped."""
+        aside = self.snapshots.put_aside(position)
+        _report.warning(
+            "the snapshot at %d is of another history than the log, which was replaced or lost its end; it is kept as "
+            "%s and not used",
+            position,
+            aside,
+        )
 
     def _replay(self) -> None:
         began, start = time.monotonic(), self.engine.position

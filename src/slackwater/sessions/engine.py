@@ -16,9 +16,9 @@ from slackwater.processing.base import Answer, Notifications
 from slackwater.sessions.events import (
     Applied,
     Event,
+    QueriesPresent,
     QueriesResumed,
     QueriesSuspended,
-    QueryPresent,
     QueryRegistered,
     QueryUnregistered,
 )
@@ -100,7 +100,7 @@ class NodeEngine(QueryEngine):
     def registered(self) -> list[Event]:
         """Registration events of the present queries, for a new session state."""
         kept = [one for one in self.registrations.values() if self.keeps(one)]
-        events: list[Event] = [QueryPresent(one) for one in kept]
+        events: list[Event] = [QueriesPresent(tuple(kept))]
         narrow = tuple(one.number for one in kept if _may_push(one) and self._narrow(self.query(one.number)))
         if narrow:
             events.append(QueriesSuspended(narrow, _OUTGROWN))

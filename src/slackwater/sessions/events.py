@@ -14,7 +14,7 @@ Design
         dropped.)
 
     `ServerState` is made when the host stands at its snapshot or at the end of the log; it receives a
-    `QueryPresent` for each query that is registered already. Nothing is lost if an `Append` fails: it is repeated.
+    `QueriesPresent` for the queries that are registered already. Nothing is lost if an `Append` fails: it is repeated.
 """
 
 from dataclasses import dataclass
@@ -95,10 +95,21 @@ class Applied:
 
 
 @dataclass(frozen=True, slots=True)
-class QueryPresent:
-    """A query is registered already where the state begins; the registry has its value, for when it is needed."""
+class QueriesPresent:
+    """Queries that are registered already where the state begins; the registry has their values, for when needed."""
+
+    registrations: tuple[Registration, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryRegistered:
+    """A query is registered in the log under this number and plan epoch; `number` is never None here.
+
+    A number that is there already is replaced, if the epoch is higher.
+    """
 
     registration: Registration
+    query: StandingQuery
 
     @property
     def number(self) -> int:
@@ -114,16 +125,6 @@ class QueryPresent:
     def text(self) -> str:
         """The text that it is registered under."""
         return self.registration.text
-
-
-@dataclass(frozen=True, slots=True)
-class QueryRegistered(QueryPresent):
-    """A query is registered in the log under this number and plan epoch; `number` is never None here.
-
-    A number that is there already is replaced, if the epoch is higher.
-    """
-
-    query: StandingQuery
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +182,7 @@ Event: TypeAlias = (
     | Writable
     | Disconnected
     | Applied
-    | QueryPresent
+    | QueriesPresent
     | QueryRegistered
     | RightsChanged
     | QueryUnregistered

@@ -98,7 +98,7 @@ class RegisteredQuery:
         """The rights that it is conjoined with."""
         return self.registration.rights
 
-    def replace(self, registration: Registration, query: StandingQuery | None) -> None:
+    def replace(self, registration: Registration, query: StandingQuery) -> None:
         """Take on another form, under another plan."""
         self.former = self.former or (self.epoch, self.query)
         self.registration, self._query = registration, query

@@ -13,8 +13,9 @@ from typing import TypeAlias
 
 from slackwater.core.errors import SlackwaterError
 from slackwater.core.rights import Grant
+from slackwater.hosting.step import Registration
 from slackwater.log.records import Registered, Unregistered
-from slackwater.sessions.events import Engine, QueryPresent
+from slackwater.sessions.events import Engine
 from slackwater.sessions.pending import PendingSubscriptions
 from slackwater.sessions.query_registry import QueryRegistry, RegisteredQuery
 from slackwater.sessions.registrar import BoundQuery
@@ -82,16 +83,16 @@ class RegistrationRequests:
         except Elsewhere:
             return bound
 
-    def claims(self, event: QueryPresent) -> bool:
+    def claims(self, one: Registration) -> bool:
         """True if this node is to drop a query without subscribers.
 
         If that were so for a text once and for all, two nodes could drop and ask for it in turn for ever. So each
         registration that this node appended counts for one in the log. The owner is ambiguous when two nodes append at
         once; then both nodes drop both, and a node with subscribers registers the query again.
         """
-        if event.number < self._born:
+        if one.number < self._born:
             return True
-        asked = event.text, event.registration.rights
+        asked = one.text, one.rights
         former = self._queries.with_text(*asked)
         if self._asked[asked]:
             self._asked[asked] -= 1

@@ -44,9 +44,10 @@ from slackwater.sessions.events import (
     Event,
     IncarnationBegun,
     Instruction,
+    QueriesPresent,
     QueriesResumed,
     QueriesSuspended,
-    QueryPresent,
+    QueryRegistered,
     QueryUnregistered,
     Received,
     RightsChanged,
@@ -131,7 +132,9 @@ class ServerState:
                     self.subscriptions.touched[session.connection] = session
             case Disconnected():
                 self._forget(event.connection, now)
-            case QueryPresent():
+            case QueriesPresent(registrations):
+                self.subscriptions.present(registrations, now)
+            case QueryRegistered():
                 self.subscriptions.registered(event, now)
             case RightsChanged(principal):
                 self.subscriptions.review(principal, now)

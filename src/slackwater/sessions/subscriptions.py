@@ -13,7 +13,7 @@ Design
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 
@@ -26,12 +26,12 @@ from slackwater.dissemination.messages import (
     Subscribe,
     Suspended,
 )
+from slackwater.hosting.step import Registration
 from slackwater.log.records import Registered, Unregistered
 from slackwater.sessions.events import (
     Engine,
     QueriesResumed,
     QueriesSuspended,
-    QueryPresent,
     QueryRegistered,
     QueryUnregistered,
 )
@@ -120,16 +120,25 @@ class SubscriptionRegistry(QueryPublication):
 
     # Events of the log.
 
-    def registered(self, event: QueryPresent, now: int) -> None:
+    def present(self, registrations: Iterable[Registration], now: int) -> None:
+        """Take up the queries that stand where the state begins: there are no sessions yet that wait for them."""
+        for one in registrations:
+            kept = RegisteredQuery(one, None, self._limits.recent_keys, self.queries.load)
+            kept.ours = self._requests.claims(one)
+            kept.since = self.position
+            kept.recent.forget(self.position)
+            self.queries.add(kept)
+            self._requests.watch(kept, now)
+
+    def registered(self, event: QueryRegistered, now: int) -> None:
         """A query is kept, or is another one from now on."""
         kept = self.queries.get(event.number)
-        query = event.query if isinstance(event, QueryRegistered) else None
         if kept is None:
-            kept = RegisteredQuery(event.registration, query, self._limits.recent_keys, self.queries.load)
-            kept.ours = self._requests.claims(event)
+            kept = RegisteredQuery(event.registration, event.query, self._limits.recent_keys, self.queries.load)
+            kept.ours = self._requests.claims(event.registration)
             self._requests.watch(kept, now)
         elif event.epoch > kept.epoch:
-            kept.replace(event.registration, query)
+            kept.replace(event.registration, event.query)
             self._part(kept, now)
         else:
             return
