@@ -72,9 +72,7 @@ def text_of(items: list[int]) -> str:
     return f"SUBSCRIBE SELECT SUM(w * price) FROM items JOIN (VALUES {values}) AS p(item, w) USING (item) WITHIN 5.0"
 
 
-def records(
-    queries: int, rows: int, keys: int, wanted: list[list[int]], prices: np.ndarray[Any, Any]
-) -> Iterator[Record]:
+def records(rows: int, keys: int, wanted: list[list[int]], prices: np.ndarray[Any, Any]) -> Iterator[Record]:
     """The whole log: every key once, the queries, then the other rows at random; `prices` follows them."""
     generator = np.random.default_rng(7)
     yield TableDefined(TABLE)
