@@ -26,7 +26,7 @@ def test_lists_hold_what_was_added_and_not_removed(steps: list[tuple[bool, set[i
         made.append((adding, chosen, entry))
         array = np.array(chosen, np.int64)
         if adding:
-            lists.add(array, (array + entry / 100).astype(np.float64), entry)
+            lists.add(array, (array + entry / 100).astype(np.float64), np.full(len(array), entry, np.int32))
         else:
             lists.remove(array, entry)
         held = linked_plainly(made)

@@ -31,9 +31,9 @@ def link(
     top: int,
     items: Integers,
     own: Floats,
-    entry: int,
+    entries: Entries,
 ) -> tuple[int, int]:
-    """Add an entry to the lists of these items, each with a factor of its own; stops where the arena is full.
+    """Add an entry to the list of each of these items, with a factor of its own; stops where the arena is full.
 
     Returns the new top of the arena and how many items were served.
     """
@@ -51,7 +51,7 @@ def link(
             starts[item] = top
             rooms[item] = room
             top += room
-        arena[starts[item] + length] = entry
+        arena[starts[item] + length] = entries[k]
         factors[starts[item] + length] = own[k]
         lengths[item] = length + 1
     return top, len(items)
@@ -125,13 +125,13 @@ class Adjacency:
             self.lengths = np.concatenate([self.lengths, more])
             self.rooms = np.concatenate([self.rooms, more])
 
-    def add(self, items: Integers, factors: Floats, entry: int) -> None:
-        """Add an entry to the lists of these items, each with a factor of its own."""
+    def add(self, items: Integers, factors: Floats, entries: Entries) -> None:
+        """Add an entry to the list of each of these items, with a factor of its own."""
         while len(items):
             self._top, served = link(
-                self.starts, self.lengths, self.rooms, self.arena, self.factors, self._top, items, factors, entry
+                self.starts, self.lengths, self.rooms, self.arena, self.factors, self._top, items, factors, entries
             )
-            items, factors = items[served:], factors[served:]
+            items, factors, entries = items[served:], factors[served:], entries[served:]
             if len(items):
                 self._make_room(int(2 * self.lengths[items[0]]) + FIRST_ROOM)
 

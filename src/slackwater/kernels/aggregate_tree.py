@@ -113,6 +113,23 @@ def say(nodes: Records, root: int, position: int) -> bool:
 
 
 @compiled
+def plant(nodes: Records, members: Records, values: Floats, first: int, member: int, size: int, function: int) -> int:
+    """Write and compute the nodes of a tree over some members: leaves first, the root last; returns the root."""
+    at, below, below_size, kind = first, member, size, LEAF
+    while True:
+        width = max(1, (below_size + FAN - 1) // FAN)
+        for k in range(width):
+            node = nodes[at + k]
+            node["first"], node["kind"], node["function"] = below + k * FAN, kind, function
+            node["size"] = min(FAN, below_size - k * FAN)
+            node["parent"] = NONE if width == 1 else at + width + k // FAN
+            compute(nodes, members, values, at + k)
+        if width == 1:
+            return at
+        at, below, below_size, kind = at + width, at, width, INNER
+
+
+@compiled
 def touch(
     slots: Integers,
     fresh: Floats,

@@ -366,10 +366,10 @@ class Host:
 
 def _combined(said: Sequence[Notifications], position: Position) -> Notifications:
     """Notifications of several operators as one; rows in the order of names, as several hosts together publish it."""
-    loud = [one for one in said if len(one) or one.anew or one.halted]
+    loud = [one for one in said if one.values is not None or one.rows or one.anew or one.halted]
     if not loud:
         return Notifications(position)
-    if len(loud) == 1 and not loud[0].rows:
+    if len(loud) == 1 and len(loud[0]) and not loud[0].rows:
         return loud[0]
     everything = merged(loud, position)
     return replace(everything, rows=tuple(sorted(everything.rows, key=lambda rows: rows.table)))

@@ -81,7 +81,6 @@ class TextKeys:
     def number_texts(self, offsets: Offsets, data: Letters, *, adding: bool = True) -> Integers:
         """The slots of texts that stand side by side."""
         slots: Integers = np.empty(len(offsets) - 1, np.int64)
-        offsets.flags.writeable = data.flags.writeable = False  # as Arrow's are: one compiled loop serves both
         row = 0
         while True:
             row, self._top = kernel.number_texts(
@@ -192,6 +191,7 @@ class CompositeKeys:
             longer_offsets, longer = np.empty(len(offsets), np.int32), np.empty(room, np.uint8)
             rows.append_part(offsets, data, more_offsets, more, is_text, longer_offsets, longer)
             offsets, data = longer_offsets, longer
+        offsets.flags.writeable = data.flags.writeable = False
         return self._keys.number_texts(offsets, data, adding=adding)
 
 
@@ -232,4 +232,5 @@ def _as_texts(words: Integers) -> tuple[Offsets, Letters]:
 def side_by_side(texts: Sequence[bytes]) -> tuple[Offsets, Letters]:
     """Some texts in the layout of an Arrow column."""
     offsets: Offsets = np.array([0, *accumulate(map(len, texts))], np.int32)
+    offsets.flags.writeable = False  # as Arrow's are: one compiled loop serves both
     return offsets, np.frombuffer(b"".join(texts), np.uint8)

@@ -57,13 +57,9 @@ class TreeStore:
         self._make_room()
         members = self._members[member : member + len(slots)]
         members["slot"], members["factor"] = slots[order], factors[order]
-        self._plant(first, levels, member, len(slots), function)
-        for leaf in range(levels[0]):
-            part = members[leaf * kernel.FAN : (leaf + 1) * kernel.FAN]
-            self._index.add(part["slot"].copy(), part["factor"].copy(), first + leaf)
-        for at in range(first, first + count):
-            kernel.compute(self._nodes, self._members, self._values, at)
-        root = first + count - 1
+        root = kernel.plant(self._nodes, self._members, self._values, first, member, len(slots), function)
+        leaves = first + np.arange(len(slots), dtype=np.int32) // kernel.FAN
+        self._index.add(members["slot"].copy(), members["factor"].copy(), leaves)
         there, value = kernel.value_of(self._nodes, root)
         node = self._nodes[root]
         node["said"], node["there"], node["within"], node["number"] = value, there, within, number
@@ -161,18 +157,6 @@ class TreeStore:
         first, _, size = self._roots[number]
         start = int(self._nodes[first]["first"])
         return self._members[start : start + size]
-
-    def _plant(self, first: int, levels: list[int], member: int, size: int, function: int) -> None:
-        """Write the nodes of a tree: leaves first, the root last."""
-        at, below, below_size, kind = first, member, size, kernel.LEAF
-        for level, width in enumerate(levels):
-            above = at + width
-            for k in range(width):
-                node = self._nodes[at + k]
-                node["first"], node["kind"], node["function"] = below + k * kernel.FAN, kind, function
-                node["size"] = min(kernel.FAN, below_size - k * kernel.FAN)
-                node["parent"] = kernel.NONE if level == len(levels) - 1 else above + k // kernel.FAN
-            at, below, below_size, kind = above, at, width, kernel.INNER
 
     def _cover(self, reach: int) -> None:
         """Have a value, maybe none, for every slot below this number."""

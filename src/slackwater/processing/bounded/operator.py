@@ -16,7 +16,7 @@ from typing import Any
 from slackwater.core.query import Aggregate, StandingQuery
 from slackwater.core.types import Position
 from slackwater.processing import state
-from slackwater.processing.base import Answer, Changes, Latest, Notifications, TableOperator, Values
+from slackwater.processing.base import Answer, Changes, Latest, Notifications, TableOperator
 from slackwater.processing.bounded.column_aggregates import ListedAggregates
 from slackwater.processing.bounded.item_list import listed
 from slackwater.processing.bounded.regional import RegionalAggregates
@@ -83,15 +83,17 @@ class BoundedAggregates(TableOperator):
 
     def apply(self, changes: Changes, latest: Latest, position: Position) -> Notifications:
         """Apply changes, and publish the values that left their bound."""
-        before, after = Sheet(changes.old, changes.had), Sheet(changes.new, changes.has)
-        outputs: list[Values | None] = []
-        for (table, column), forest in self._forests.items():
-            if table == changes.table:
-                outputs.append(forest.apply(changes.slots, after.numbers(column), position))
+        after = Sheet(changes.new, changes.has)
+        outputs = [
+            forest.apply(changes.slots, after.numbers(column), position)
+            for (table, column), forest in self._forests.items()
+            if table == changes.table
+        ]
         regional = self._regionals.get(changes.table)
         if regional is not None:
+            before = Sheet(changes.old, changes.had)
             outputs.append(regional.apply(changes, before, after, latest, position))
-        return Notifications(position, gathered(outputs))
+        return Notifications(position, outputs[0] if len(outputs) == 1 else gathered(outputs))
 
     def answer(self, number: int, latest: Latest) -> Answer:
         """Everything published of a query so far."""

@@ -83,7 +83,8 @@ class ShortLists:
         lists = self._lists
         lists.numbers[node], lists.within[node], lists.changed[node] = number, within, changed
         kernel.plant(lists, self._values, node, slots, factors, True)
-        self._index.add(slots, factors if function != COUNT else np.zeros(len(slots)), node)
+        counted = factors if function != COUNT else np.zeros(len(slots))
+        self._index.add(slots, counted, np.full(len(slots), node, np.int32))
         self._nodes[number] = node
         return float(lists.said[node]) if lists.there[node] else None
 
