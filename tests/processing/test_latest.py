@@ -108,6 +108,19 @@ def test_equals_a_dictionary_after_every_batch(history: tuple[TableSchema, list[
         assert changes.times.tolist() == [twin.last[key].event_time for key in told]
 
 
+@settings(max_examples=50, deadline=None)
+@given(histories())
+def test_changes_read_late_are_those_of_their_batch(history: tuple[TableSchema, list[list[Update]]]) -> None:
+    table, batches = history
+    early, late = LatestTable(table), LatestTable(table)
+    read, kept = [], []
+    for updates in batches:
+        changes = early.fold(to_batch(table, updates))
+        read.append((python_rows(changes.before), python_rows(changes.after)))
+        kept.append(late.fold(to_batch(table, updates)))
+    assert [(python_rows(changes.before), python_rows(changes.after)) for changes in kept] == read
+
+
 QUOTES = TableSchema(
     "quotes", (Column("symbol", DataType.TEXT, nullable=False), Column("price", DataType.DOUBLE)), key=("symbol",)
 )
@@ -146,6 +159,15 @@ def test_columns_can_be_added_and_older_batches_still_fit() -> None:
     assert len(latest.fold(to_batch(QUOTES, [quote("a", 1.0, 2)]))) == 0
     latest.fold(to_batch(wider, [Update("quotes", ("a", 1.0, 2**62 + 1), Instant(3), Origin("s", 3))]))
     assert python_rows(latest.rows) == [("a", 1.0, 2**62 + 1)]
+
+
+def test_a_number_names_its_key_whatever_its_type_in_python() -> None:
+    for kind, key, same in ((DataType.DOUBLE, 5.0, 5), (DataType.DOUBLE, 0.0, -0.0), (DataType.BIGINT, 5, 5.0)):
+        latest = LatestTable(TableSchema("t", (Column("k", kind, nullable=False),), key=("k",)))
+        assert latest.slots_of([(key,), (same,)]).tolist() == [0, 0]
+        for wrong in (True, "5", 5.5 if kind is DataType.BIGINT else float("inf")):
+            with pytest.raises(SchemaError, match=f"is {kind.value} and cannot be"):
+                latest.slot_of((wrong,))
 
 
 def test_what_does_not_fit_is_refused() -> None:
