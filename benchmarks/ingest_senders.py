@@ -264,15 +264,13 @@ def closed_loop(load: Load) -> Outcome:
                 selector.unregister(one.carrier)
                 one.carrier.close()
                 open_ -= 1
-    took.sort()
-    return Outcome(
-        sent,
-        measured,
-        load.seconds,
-        took[len(took) // 2] * 1000,
-        took[len(took) * 99 // 100] * 1000,
-        time.process_time() - cpu,
-    )
+    return _outcome(load, sent, measured, took, time.process_time() - cpu)
+
+
+def _outcome(load: Load, sent: int, measured: int, took: list[float], cpu: float) -> Outcome:
+    took = sorted(took) or [0.0]
+    p50, p99 = took[len(took) // 2] * 1000, took[len(took) * 99 // 100] * 1000
+    return Outcome(sent, measured, load.seconds, p50, p99, cpu)
 
 
 def sqlite_loop(load: Load) -> Outcome:
@@ -297,9 +295,7 @@ def sqlite_loop(load: Load) -> Outcome:
             measured += load.rows
             took.append(time.perf_counter() - now)
     database.close()
-    took.sort()
-    p50, p99 = took[len(took) // 2] * 1000, took[len(took) * 99 // 100] * 1000
-    return Outcome(sent, measured, load.seconds, p50, p99, time.process_time() - cpu)
+    return _outcome(load, sent, measured, took, time.process_time() - cpu)
 
 
 def main() -> None:

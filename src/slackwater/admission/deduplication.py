@@ -85,17 +85,25 @@ class Seen:
         return fresh, seen, given_up
 
     def after_next(self, first: int, last: int) -> "Seen | None":
-        """The memory after the numbers from `first` to `last`, where they go on from the latest one; None elsewhere.
+        """The memory after the numbers from `first` to `last`, if all come after the latest one; None elsewhere.
+
+        What a source that counts on needs: no merging, and no compiled kernel that a first row would have to wait for.
 
         >>> after = Seen(np.array([1]), np.array([4])).after_next(5, 7)
-        >>> after.ranges(), after.after_next(7, 9) is None
-        ([(1, 7)], True)
+        >>> after.ranges(), after.after_next(9, 9).ranges(), after.after_next(7, 9) is None
+        ([(1, 7)], [(1, 7), (9, 9)], True)
         """
-        if not len(self.ends) or first != self.ends[-1] + 1 or first < self.floor:
+        count = len(self.ends)
+        latest = int(self.ends[-1]) if count else self.floor - 1
+        if first <= latest:
             return None
-        ends = self.ends.copy()
-        ends[-1] = last
-        return Seen(self.starts, ends, self.recent, self.floor)
+        if count and first == latest + 1:
+            ends = self.ends.copy()
+            ends[-1] = last
+            return Seen(self.starts, ends, self.recent, self.floor)
+        if count >= MOST_RANGES:
+            return None
+        return Seen(np.append(self.starts, first), np.append(self.ends, last), self.recent, self.floor)
 
     def _numbered(self, numbers: Integers, fresh: Flags) -> tuple["Seen", int]:
         """The same for numbers from the floor on."""
