@@ -141,10 +141,13 @@ async def stream(url: str, load: Load, nth: int, start: float, seconds: float) -
     return {"rows": rows.next, "seconds": ended - began, "waits": waits, "ran out": False}
 
 
-async def generate(url: str, load: Load, seconds: float) -> None:
+async def generate(url: str, pid: int, load: Load, seconds: float) -> None:
     """All senders of a load, in this process; the outcome goes to standard output."""
     start = time.time() + 2.0 + load.senders / 8
-    parts = await asyncio.gather(*(send(url, load, nth, start, seconds) for nth in range(load.senders)))
+    sending = asyncio.gather(*(send(url, load, nth, start, seconds) for nth in range(load.senders)))
+    await asyncio.sleep(start - time.time())
+    before = cpu(pid)
+    parts = await sending
     waits = sorted(one for part in parts for one in part["waits"])
     outcome = {
         "rows": sum(part["rows"] for part in parts),
@@ -152,7 +155,7 @@ async def generate(url: str, load: Load, seconds: float) -> None:
         "p50": waits[len(waits) // 2] if waits else None,
         "p99": waits[int(0.99 * len(waits))] if waits else None,
         "ran out": any(part["ran out"] for part in parts),
-        "generator cpu": time.process_time(),
+        "server cpu": cpu(pid) - before,
     }
     print(json.dumps(outcome))
 
@@ -188,11 +191,8 @@ def measure(load: Load, seconds: float) -> dict[str, Any]:
         pid = int(json.loads((server.folder / "server.json").read_text())["pid"])
         warm(server.url)
         command = [sys.executable, "-m", "benchmarks.live_ingest", "--load", load.name, "--url", server.url]
-        before = cpu(pid)
-        done = subprocess.run(
-            [*command, "--seconds", str(seconds)], check=True, capture_output=True, timeout=60 + 10 * seconds
-        )
-        spent = cpu(pid) - before
+        command += ["--pid", str(pid), "--seconds", str(seconds)]
+        done = subprocess.run(command, check=True, capture_output=True, timeout=60 + 10 * seconds)
         outcome = json.loads(done.stdout)
         metrics = httpx.get(f"{server.url}/v1/metrics").json()
         there = count(server.url, metrics["log_end"])
@@ -205,7 +205,7 @@ def measure(load: Load, seconds: float) -> dict[str, Any]:
         "rows a second": round(outcome["rows"] / outcome["seconds"]),
         "acknowledged in ms, p50": None if outcome["p50"] is None else round(1e3 * outcome["p50"], 3),
         "acknowledged in ms, p99": None if outcome["p99"] is None else round(1e3 * outcome["p99"], 3),
-        "server cpu, us a row": round(1e6 * spent / outcome["rows"], 2),
+        "server cpu, us a row": round(1e6 * outcome["server cpu"] / outcome["rows"], 2),
         "rows a change": round(metrics["ingest_rows"] / metrics["ingest_changes"], 1),
         "changes an append": round(metrics["log_changes"] / metrics["log_appends"], 2),
     }
@@ -235,10 +235,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--load")
     parser.add_argument("--url")
+    parser.add_argument("--pid", type=int)
     arguments, _ = parser.parse_known_args()
     if arguments.url:
         load = next(load for load in LOADS if load.name == arguments.load)
-        asyncio.run(generate(arguments.url, load, arguments.seconds))
+        asyncio.run(generate(arguments.url, arguments.pid, load, arguments.seconds))
         return
     figures = {
         "overhead, us a message": {f"{group} a change": round(overhead(group), 2) for group in (1, 16, 64, 512)},
