@@ -9,6 +9,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
@@ -21,6 +22,7 @@ from slackwater.client.ingest.service import IngestStream
 from slackwater.client.live.events import Shown
 from slackwater.client.live.subscription import Change, Subscription
 from slackwater.core.errors import SlackwaterError
+from slackwater.dissemination.messages import ColumnRows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,6 +59,12 @@ class _Loop:
             return work()
 
         return self.wait(called())
+
+    def post(self, work: Callable[[], None]) -> None:
+        """Have something done, behind everything before it, and do not wait for it."""
+        if not self._thread.is_alive():
+            raise SlackwaterError("the client is closed: make another one with slackwater.connect_sync")
+        self._loop.call_soon_threadsafe(work)
 
     def stop(self) -> None:
         if self._thread.is_alive():
@@ -169,9 +177,12 @@ class SyncSubscription:
 class SyncIngestStream:
     """A stream of rows; use it in `with`, which waits at its end until all are durable. See `IngestStream`."""
 
-    def __init__(self, loop: _Loop, stream: IngestStream) -> None:
+    def __init__(self, loop: _Loop, stream: IngestStream, most: int) -> None:
         self._loop = loop
         self._stream = stream
+        self._most = most
+        self._next = stream.next
+        self._sending = threading.Lock()
 
     def __enter__(self) -> Self:
         self._loop.wait(self._stream.__aenter__())
@@ -190,7 +201,7 @@ class SyncIngestStream:
     @property
     def next(self) -> int:
         """Number of the next row that is sent."""
-        return self._stream.next
+        return self._next
 
     @property
     def acknowledged(self) -> int:
@@ -200,7 +211,7 @@ class SyncIngestStream:
     @property
     def unacknowledged(self) -> int:
         """Rows that were sent and are not known to be durable."""
-        return self._stream.unacknowledged
+        return self._next - self._stream.acknowledged
 
     @property
     def live(self) -> bool:
@@ -214,7 +225,16 @@ class SyncIngestStream:
 
     def send(self, rows: RowsLike, *, delete: bool = False) -> int:
         """Send rows; returns the number after the last, before they are durable."""
-        return self._loop.wait(self._stream.send(rows, delete=delete))
+        with self._sending:
+            for piece in self._stream.pieces(rows):
+                self._stream.check()
+                if self.unacknowledged >= self._most:
+                    self._loop.wait(self._stream.room())
+                # The way to the loop and back is only made where there is something to wait for.
+                self._loop.post(partial(self._stream.put, piece, delete))
+                self._next += len(piece.values[0]) if isinstance(piece, ColumnRows) else piece.num_rows
+            self._stream.check()
+            return self._next
 
     def flush(self, timeout: float | None = None) -> Receipt:
         """Wait until everything that was sent is durable."""
@@ -323,7 +343,7 @@ class SyncClient:
             client = self._client
             return client.stream(table, source=source, first=first, columns=columns, timezone=timezone, most=most)
 
-        return SyncIngestStream(self._loop, self._loop.call(made))
+        return SyncIngestStream(self._loop, self._loop.call(made), most)
 
 
 def connect_sync(

@@ -123,6 +123,18 @@ async def test_what_a_server_refuses_is_the_error_of_the_stream(client: Client, 
         assert (await other.flush()).quarantined == 1
 
 
+async def test_text_that_is_no_unicode_ends_the_stream(client: Client, table: str) -> None:
+    stream = client.stream(table, columns=COLUMNS)
+    await stream.send([("a", 1.0)])
+    await stream.flush()
+    await stream.send([("\ud800", 1.0)])
+    with pytest.raises(UnicodeEncodeError):
+        await stream.flush()
+    with pytest.raises(UnicodeEncodeError):
+        await stream.send([("b", 1.0)])
+    await stream.close()
+
+
 async def test_a_closed_client_ends_its_streams(client_server: ServerProcess) -> None:
     async with slackwater.connect(client_server.url) as client:
         stream = client.stream("nowhere")
@@ -138,6 +150,24 @@ def test_without_async(client_server: ServerProcess) -> None:
             assert stream.flush().accepted == 3
             assert (stream.acknowledged, stream.unacknowledged, stream.next, stream.live) == (10, 0, 10, True)
         assert client.ingest("plain", ARROW, source="desk", first=7).repeats == 3
+        with client.stream("plain", columns=COLUMNS, most=50) as stream:
+            for number in range(2_000):
+                assert stream.send([("a", float(number))]) == number + 1
+                assert stream.unacknowledged <= 50
+            with pytest.raises(ValueError, match="2 values"):
+                stream.send([("a",)])
+        assert stream.receipt.accepted == 2_000
+        rows = client.query("SELECT price FROM plain WHERE symbol = 'a'", after=stream.receipt.position)
+        assert rows.value == 1_999.0
+        with pytest.raises(SlackwaterError, match="closed"):
+            stream.send(PAIRS)
+        with client.stream("nowhere") as stream:
+            stream.send([{"symbol": "a"}])
+            with pytest.raises(Refused, match="no table"):
+                stream.flush()
+            with pytest.raises(Refused, match="no table"):
+                stream.send([{"symbol": "a"}])
+            stream.close()
 
 
 @pytest.mark.parametrize("kills", [1, pytest.param(6, marks=pytest.mark.slow)])

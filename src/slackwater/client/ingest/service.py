@@ -7,7 +7,7 @@ other, and nothing else changes.
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from types import TracebackType
@@ -31,6 +31,8 @@ _MESSAGE: Final = 256 * 1024
 """Bytes of a message at most, whatever a server grants: so several are under way in a window."""
 _GATHERED: Final = 1_000
 """Rows that gather until the end of a turn of the event loop, at most."""
+_ARROW_ROWS: Final = 20_000
+"""Rows of an Arrow batch that are written in one go: others have their turn before the next."""
 _OPEN_SECONDS: Final = 5.0
 """Until a live connection that does not come about is done without."""
 
@@ -94,7 +96,7 @@ class IngestStream:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if error is None:
+            if error is None and not self._closed:
                 await self.flush()
         finally:
             await self.close()
@@ -140,28 +142,54 @@ class IngestStream:
 
         Returns at once while fewer than `most` rows are not acknowledged, and waits for acknowledgements otherwise.
         """
-        for piece in pieces(rows, self._options.columns):
-            self._check()
-            while self.unacknowledged >= self._options.most:
-                self._encode_gathered()
-                await self._move()
-            if isinstance(piece, ColumnRows):
-                self._gather(piece, delete)
-            else:
-                self._encode_gathered()
-                self._next += piece.num_rows
-                self._encode_arrow(piece, delete)
-        self._check()
+        for piece in self.pieces(rows):
+            await self.room()
+            self.put(piece, delete)
+        self.check()
         return self._next
+
+    def pieces(self, rows: RowsLike) -> Iterator["ColumnRows | pa.RecordBatch"]:
+        """Rows as `put` takes them; may run on any thread."""
+        for piece in pieces(rows, self._options.columns):
+            if isinstance(piece, ColumnRows):
+                yield piece
+            else:
+                for begin in range(0, piece.num_rows, _ARROW_ROWS):
+                    yield piece.slice(begin, _ARROW_ROWS)
+
+    async def room(self) -> None:
+        """Wait until fewer than `most` rows are not acknowledged."""
+        self.check()
+        while self.unacknowledged >= self._options.most:
+            self._encode_gathered()
+            await self._move()
+
+    def put(self, piece: "ColumnRows | pa.RecordBatch", delete: bool) -> None:
+        """Send a piece of rows at once, whatever is not acknowledged; none after an error."""
+        if self._error is not None or self._closed:
+            return
+        if isinstance(piece, ColumnRows):
+            self._gather(piece, delete)
+        else:
+            self._encode_gathered()
+            self._next += piece.num_rows
+            self._encode_arrow(piece, delete)
+
+    def check(self) -> None:
+        """Raise what ended the stream, if it has ended."""
+        if self._error is not None:
+            raise self._error
+        if self._closed:
+            raise SlackwaterError("the stream is closed: send inside `async with client.stream(…)`")
 
     async def flush(self, timeout: float | None = None) -> Receipt:
         """Wait until everything that was sent is durable; returns `receipt`."""
-        self._check()
+        self.check()
         self._encode_gathered()
         async with asyncio.timeout(timeout):
             while self.unacknowledged:
                 await self._move()
-        self._check()
+        self.check()
         return self.receipt
 
     async def close(self) -> None:
@@ -241,7 +269,13 @@ class IngestStream:
 
     def _message(self, rows: IngestRows, count: int, delete: bool) -> bytes:
         number, first, of = self._state.number, self._encoded, self._options
-        return encode(Ingest(number, of.table, of.source, first, count, rows, delete, of.timezone))
+        try:
+            return encode(Ingest(number, of.table, of.source, first, count, rows, delete, of.timezone))
+        except Exception as error:
+            # Text that is no Unicode, for one. This may be called by the event loop, where only the stream can tell.
+            self._error = error
+            self._moved.set()
+            raise
 
     def _push(self, data: bytes, count: int) -> None:
         batch = Batch(self._encoded, count, data)
@@ -279,13 +313,7 @@ class IngestStream:
         """Wait for news."""
         self._moved.clear()
         await self._moved.wait()
-        self._check()
-
-    def _check(self) -> None:
-        if self._error is not None:
-            raise self._error
-        if self._closed:
-            raise SlackwaterError("the stream is closed: send inside `async with client.stream(…)`")
+        self.check()
 
     async def _opened(self) -> None:
         """Wait until it is known how rows are sent."""
