@@ -73,6 +73,7 @@ LOADS = (
     Load("batches as columns", window=8, rows=BATCH),
     Load("batches as Arrow", window=8, rows=BATCH, form="arrow"),
     Load("stream of the client, window of 64", window=64, form="stream"),
+    Load("stream of the client, a window of its own", window=65_536, form="stream"),
     Load("stream of the client, one row and flush", form="stream"),
 )
 
