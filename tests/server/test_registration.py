@@ -1,5 +1,7 @@
 """One path of registration: what REST refuses a live session refuses too, in the same words."""
 
+import asyncio
+from itertools import pairwise
 from pathlib import Path
 
 import httpx
@@ -7,6 +9,8 @@ import pytest
 
 import slackwater
 from slackwater.core.errors import SlackwaterError
+from slackwater.dissemination.messages import FromClient, Subscribe, Unsubscribe
+from slackwater.server.live import _QUICK_IN_A_ROW, _Statements
 from slackwater.server.node import NodeSettings
 from slackwater.sessions.limits import ServerLimits
 from tests.support.node_server import served
@@ -57,3 +61,78 @@ async def test_a_limit_over_all_counts_every_owner(tmp_path: Path) -> None:
         assert (await web.post("/v1/subscriptions", json={"sql": FIRST})).status_code == 201
         refused = await web.post("/v1/subscriptions", json={"sql": f"SUBSCRIBE second AS {SELECT} 2"})
         assert (refused.status_code, refused.json()["error"]) == (409, "limit")
+
+
+async def test_messages_keep_their_order_where_some_statements_are_quick() -> None:
+    read: list[str] = []
+    handed: list[FromClient] = []
+    statements = _Statements(read.append, lambda sql: "quick" in sql, handed.append)
+    messages: list[FromClient] = [
+        Subscribe(1, "quick 1"),
+        Subscribe(2, "slow 2"),
+        Subscribe(3, "quick 3"),
+        Unsubscribe(1),
+        Subscribe(4, "slow 4"),
+        Subscribe(5, "quick 5"),
+    ]
+    for message in messages:
+        await statements.take(message, 10)
+    assert handed == messages[:1]
+    await statements.settled()
+    assert handed == messages
+    assert read == ["slow 2", "slow 4"]
+
+
+async def test_others_have_their_turn_between_quick_statements() -> None:
+    handed: list[FromClient] = []
+    turns: list[int] = []
+    statements = _Statements(lambda sql: None, lambda sql: sql == "quick", handed.append)
+
+    async def other() -> None:
+        while len(handed) < 5 * _QUICK_IN_A_ROW:
+            turns.append(len(handed))
+            await asyncio.sleep(0)
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(other())
+        for ref in range(5 * _QUICK_IN_A_ROW):
+            await statements.take(Subscribe(ref, "quick"), 10)
+    assert {later - earlier for earlier, later in pairwise(turns)} == {_QUICK_IN_A_ROW}
+    assert len(turns) >= 4
+
+
+async def test_many_subscriptions_go_to_the_log_in_few_appends_and_each_is_answered(tmp_path: Path) -> None:
+    async with served(NodeSettings(tmp_path / "node")) as server, slackwater.connect(server.url) as client:
+        await client.execute(TABLE["sql"])
+        await client.ingest("t", [{"k": str(key), "v": float(key)} for key in range(50)])
+        before = server.node.appends
+        sums = "SUBSCRIBE SELECT SUM(v) FROM t WHERE k = '{}' WITHIN 0.5"
+        wanted = [client.subscribe(sums.format(key)) for key in range(300)]
+        for key, one in enumerate(wanted):
+            await one.ready(30)
+            assert one.value == (float(key) if key < 50 else None)
+        assert len(server.node.engine.registrations) == 300
+        assert server.node.appends - before < 100
+        assert server.node.engine.is_quick(sums.format("another"))
+
+
+async def test_a_node_that_starts_from_a_snapshot_knows_its_queries(tmp_path: Path) -> None:
+    settings = NodeSettings(tmp_path / "node")
+    rows = "SUBSCRIBE rows AS SELECT k FROM t WHERE v > 1"
+    async with served(settings) as server, slackwater.connect(server.url) as client:
+        await client.execute(TABLE["sql"])
+        await client.execute(FIRST)
+        await client.execute(rows)
+        await client.ingest("t", [{"k": "a", "v": 1.0}, {"k": "b", "v": 2.0}])
+    async with served(settings) as server, slackwater.connect(server.url) as client:
+        assert server.node.snapshot_position == server.node.engine.position
+        first = await client.subscribe(FIRST.replace("first AS ", "")).ready(10)
+        named = await client.subscribe("rows").ready(10)
+        assert (first.value, named.rows) == (3.0, [{"k": "b"}])
+        receipt = await client.ingest("t", [{"k": "c", "v": 5.0}])
+        await first.reached(receipt.position, 10)
+        await named.reached(receipt.position, 10)
+        assert (first.value, named.rows) == (8.0, [{"k": "b"}, {"k": "c"}])
+        assert len(server.node.engine.registrations) == 2
+        await client.execute("DROP SUBSCRIPTION rows")
+        await client.execute("DROP SUBSCRIPTION first")

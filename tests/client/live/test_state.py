@@ -22,7 +22,7 @@ from slackwater.client.live.events import (
     Unwanted,
     Wanted,
 )
-from slackwater.client.live.state import ClientState, Patience
+from slackwater.client.live.state import ANSWERED_A_RETRY, ClientState, Patience
 from slackwater.core.lineage import Place
 from slackwater.core.types import Position
 from slackwater.dissemination.encoding import Encoding, encode_rows
@@ -285,6 +285,24 @@ def test_what_is_not_answered_is_asked_again(bench: Bench) -> None:
     assert bench.wait(Patience().retry) == [send]
     bench.receive(Welcome("s", "n", 1, LEASE, send.message.clock))
     assert SendMessage(Subscribe(1, SQL)) in bench.wait(Patience().retry)
+
+
+def test_many_that_are_not_answered_are_asked_again_later_and_the_oldest_is_due_first(bench: Bench) -> None:
+    bench.connect()
+    for ref in range(2, 2 + ANSWERED_A_RETRY):
+        bench.do(Wanted(ref, SQL))
+    bench.frame(0, 1, 40, one_number(), Value(5, 0, 1.0))
+    begun, retry = bench.now, Patience().retry
+    assert not bench.state.unanswered.keys() & {1}
+    bench.do(Wanted(1 + ANSWERED_A_RETRY, SQL))
+    assert next(iter(bench.state.unanswered)) == 2
+    sent = [one.message for one in bench.wait(retry) if isinstance(one, SendMessage)]
+    assert not [one for one in sent if isinstance(one, Subscribe)], "a node needs longer for so many"
+    bench.frame(1, 2, 41, *(one_number(ref, ref) for ref in range(2, 1 + ANSWERED_A_RETRY)))
+    last = 1 + ANSWERED_A_RETRY
+    assert list(bench.state.unanswered) == [last]
+    assert SendMessage(Subscribe(last, SQL)) in bench.do(ClockTick()), f"it was asked for at {begun}"
+    assert bench.state.unanswered == {last: bench.now}
 
 
 def test_silence_ends_a_connection_and_failures_back_off(bench: Bench) -> None:
