@@ -23,7 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -167,9 +167,11 @@ def watch(make: type[Watcher], client: int, port: int, pipe: Connection) -> None
 def feed(port: int, ours: bool, every: float, seconds: float, pipe: Connection) -> None:
     """The feeder process: the first prices, then on demand rows for so many seconds; gives the last prices back."""
     generator, prices = random.Random(7), [START] * ITEMS
-    with _sender(port, ours) as (way, send):
+    with _sender(port, ours) as (way, send, stay):
         send(list(enumerate(prices)))
         pipe.send(way)
+        while not pipe.poll(1.0):
+            stay()
         pipe.recv()
         began, batches, a_batch = time.monotonic(), round(seconds / every), round(ROWS_A_SECOND * every)
         for number in range(batches):
@@ -185,8 +187,11 @@ def feed(port: int, ours: bool, every: float, seconds: float, pipe: Connection) 
 
 
 @contextmanager
-def _sender(port: int, ours: bool) -> Iterator[tuple[str, Send]]:
-    """How rows are sent, and what sends them: by a WebSocket; by REST to a server that takes none over a session."""
+def _sender(port: int, ours: bool) -> Iterator[tuple[str, Send, Callable[[], None]]]:
+    """How rows are sent, what sends them, and what is called while there are none.
+
+    They go over a WebSocket, and by REST to a server that takes none over a session.
+    """
     address = f"ws://127.0.0.1:{port}"
     if not ours:
         with dial_feed(f"{address}/feed", compression=None) as socket:
@@ -196,13 +201,14 @@ def _sender(port: int, ours: bool) -> Iterator[tuple[str, Send]]:
                 if _unpack(socket.recv(decode=False)) != len(rows):
                     raise RuntimeError("the rows were not taken")
 
-            yield "WebSocket", send
+            yield "WebSocket", send, lambda: None
         return
     with dial_feed(f"{address}/v1/live", compression=None) as socket:
         socket.send(encode(Open(VERSION, 0, 0)))
         welcome = _unpack(socket.recv(decode=False))
-        if welcome[0] == "welcome" and len(welcome) > 8 and welcome[8] is not None:
-            yield "WebSocket", SessionFeed(socket, welcome[4]).send
+        if welcome[0] == "welcome" and len(welcome) > 9 and welcome[9] is not None:
+            session = SessionFeed(socket, welcome[4])
+            yield "WebSocket", session.send, session.stay
             return
     requests = http.client.HTTPConnection("127.0.0.1", port)
     line, headers = msgspec.json.Encoder(), {"content-type": "application/x-ndjson"}
@@ -214,7 +220,7 @@ def _sender(port: int, ours: bool) -> Iterator[tuple[str, Send]]:
         if msgspec.json.decode(answer.read()).get("accepted") != len(rows):
             raise RuntimeError("the rows were not taken")
 
-    yield "REST", post
+    yield "REST", post, lambda: None
     requests.close()
 
 
@@ -234,13 +240,26 @@ class SessionFeed:
         self._socket.send(_pack(["ingest", 0, "items", "feeder", self._next, len(rows), columns]))
         end = self._next + len(rows)
         while self._next < end:
-            message = _unpack(self._socket.recv(decode=False))
-            if message[0] == "ingested":
-                self._next = message[2]
-            elif message[0] == "frame":
-                self._sequence = message[3]
-            else:
-                raise RuntimeError(f"the rows were not taken: {message}")
+            self._take(self._socket.recv(decode=False))
+        self._acknowledge()
+
+    def stay(self) -> None:
+        """Read what came meanwhile, and say that the feeder is there."""
+        with suppress(TimeoutError):
+            while True:
+                self._take(self._socket.recv(timeout=0, decode=False))
+        self._acknowledge()
+
+    def _take(self, payload: bytes) -> None:
+        message = _unpack(payload)
+        if message[0] == "ingested":
+            self._next = message[2]
+        elif message[0] == "frame":
+            self._sequence = message[3]
+        else:
+            raise RuntimeError(f"the rows were not taken: {message}")
+
+    def _acknowledge(self) -> None:
         if time.monotonic() >= self._said + self._every:
             self._said = time.monotonic()
             self._socket.send(encode(Ack(self._sequence, time.monotonic_ns() // 1000)))
