@@ -32,7 +32,7 @@ SECOND = 1_000_000
 LASTS = 40 * SECOND
 HEALS = 25 * SECOND
 """From here on nothing breaks: by the end everything must be acknowledged."""
-WINDOW = IngestWindow(rows=40, bytes=4_000, streams=2, message=1_000)
+WINDOW = IngestWindow(rows=40, bytes=6_000, streams=2, message=1_000)
 CLIENTS, STREAMS = 2, 3
 _BUSY = StreamRefusal(429, "busy", "come again", again=True)
 

@@ -3,7 +3,14 @@
 import pytest
 
 from slackwater.core.types import Position
-from slackwater.dissemination.messages import ColumnRows, Ingest, Ingested, IngestRefused, IngestWindow
+from slackwater.dissemination.messages import (
+    MESSAGE_OVERHEAD,
+    ColumnRows,
+    Ingest,
+    Ingested,
+    IngestRefused,
+    IngestWindow,
+)
 from slackwater.intake import IntakeReceipt
 from slackwater.sessions.ingest_streams import MOST_ROWS, IngestStreams, StreamRefusal, Taking
 
@@ -115,7 +122,7 @@ def test_the_window_is_of_rows_and_bytes_that_are_not_durable() -> None:
     assert refused(state, rows(0, stream=2, source="other")).code == "window"
     state.durable(taking, receipt(100))
     assert (state.rows, state.bytes) == (0, 0)
-    assert state.received(rows(100), 9_999) is None
+    assert state.received(rows(100), 9_999 - MESSAGE_OVERHEAD) is None
     assert refused(state, rows(0, stream=3, source="third"), 2).code == "window"
 
 

@@ -24,6 +24,8 @@ import msgspec
 
 VERSION = 3
 """Protocol version, raised when a message changes its meaning; `Open` carries the client's version."""
+MESSAGE_OVERHEAD = 512
+"""Bytes that a message with rows counts for in a window beside its own: memory that it takes while it waits."""
 UNICAST = "unicast"
 """The delivery of a subscription that asks for no other (`dissemination.delivery`)."""
 
@@ -167,7 +169,10 @@ class Ingest(Message, frozen=True, tag="ingest"):
 
 
 class IngestWindow(msgspec.Struct, frozen=True, array_like=True):
-    """How much a client may have sent and not seen acknowledged: rows, bytes of messages, streams; and one message."""
+    """How much a client may have sent and not seen acknowledged: rows, bytes of messages, streams.
+
+    In `bytes` each message counts for `MESSAGE_OVERHEAD` more than it has. `message`: bytes of one at most.
+    """
 
     rows: Count
     bytes: Count

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from slackwater.core.errors import SlackwaterError, SourceError
 from slackwater.dissemination.encoding import MOST_FROM_CLIENT
-from slackwater.dissemination.messages import Ingest, Ingested, IngestRefused, IngestWindow
+from slackwater.dissemination.messages import MESSAGE_OVERHEAD, Ingest, Ingested, IngestRefused, IngestWindow
 from slackwater.server.access import Caller
 from slackwater.server.node import Node
 from slackwater.server.rest.errors import status_and_code
@@ -30,7 +30,7 @@ def window(limits: ServerLimits, who: Caller, node: Node) -> IngestWindow | None
     """The window of a client; None where it may not send rows, or the node takes none."""
     if not (who.allows(Scope.INGEST) and node.writable):
         return None
-    message = min(limits.frame, MOST_FROM_CLIENT, limits.ingest_bytes)
+    message = min(limits.frame, MOST_FROM_CLIENT, max(limits.ingest_bytes - MESSAGE_OVERHEAD, 0))
     return IngestWindow(limits.ingest_rows, limits.ingest_bytes, limits.ingest_streams, message)
 
 

@@ -25,7 +25,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from slackwater.dissemination.messages import ColumnRows, Ingest, Ingested, IngestRefused, IngestWindow
+from slackwater.dissemination.messages import (
+    MESSAGE_OVERHEAD,
+    ColumnRows,
+    Ingest,
+    Ingested,
+    IngestRefused,
+    IngestWindow,
+)
 from slackwater.intake import IntakeReceipt
 
 MOST_ROWS: Final = 20_000
@@ -80,7 +87,7 @@ class _Stream:
     expected: int
     """Number of the next row to arrive."""
     waiting: deque[tuple[Ingest, int]] = field(default_factory=deque)
-    """Messages for the next change, with their bytes."""
+    """Messages for the next change, with what they count for."""
     taking: Taking | None = None
     rewound: bool = False
     """True while what arrives was sent before the client heard that it must send again."""
@@ -113,10 +120,11 @@ class IngestStreams:
         """Streams with messages that wait and no change on its way, in the order in which they became so."""
         self.rows = 0
         self.bytes = 0
-        """Rows and bytes that are not durable yet."""
+        """Rows and bytes, as the window counts them, that are not durable yet."""
 
     def received(self, message: Ingest, size: int) -> IngestRefused | None:
         """A message of so many bytes came; returns the refusal to send at once, if it is refused."""
+        size += MESSAGE_OVERHEAD
         number = message.stream
         stream = self._streams.get(number)
         if stream is None:

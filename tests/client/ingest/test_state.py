@@ -5,9 +5,9 @@ import pytest
 from slackwater.client.ingest.state import Batch, IngestState
 from slackwater.core.backoff import Backoff
 from slackwater.core.errors import ProtocolError
-from slackwater.dissemination.messages import Ingested, IngestRefused, IngestWindow
+from slackwater.dissemination.messages import MESSAGE_OVERHEAD, Ingested, IngestRefused, IngestWindow
 
-WINDOW = IngestWindow(rows=4, bytes=100, streams=2, message=50)
+WINDOW = IngestWindow(rows=4, bytes=100 + 4 * MESSAGE_OVERHEAD, streams=2, message=50)
 
 
 def state(*streams: int, window: IngestWindow | None = WINDOW) -> IngestState:
@@ -42,7 +42,7 @@ def test_streams_take_turns_within_the_window() -> None:
     assert sent(made) == ["1/0", "2/0", "1/1", "2/1"]
     acknowledged(made, 1, 2)
     assert sent(made) == ["1/2", "1/3"]
-    assert (made.rows, made.bytes) == (4, 40)
+    assert (made.rows, made.bytes) == (4, 40 + 4 * MESSAGE_OVERHEAD)
 
 
 def test_only_so_many_streams_are_under_way() -> None:

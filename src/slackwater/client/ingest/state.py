@@ -20,7 +20,7 @@ from typing import Final
 
 from slackwater.core.backoff import Backoff
 from slackwater.core.errors import ProtocolError
-from slackwater.dissemination.messages import Ingested, IngestRefused, IngestWindow
+from slackwater.dissemination.messages import MESSAGE_OVERHEAD, Ingested, IngestRefused, IngestWindow
 
 BACKOFF: Final = Backoff(50_000, most=5_000_000)
 """Microseconds that a stream pauses after refusals in a row."""
@@ -33,6 +33,11 @@ class Batch:
     first: int
     count: int
     data: bytes
+
+    @property
+    def weight(self) -> int:
+        """Bytes that it counts for in the window."""
+        return len(self.data) + MESSAGE_OVERHEAD
 
     @property
     def end(self) -> int:
@@ -76,7 +81,7 @@ class IngestState:
         self.streams: dict[int, StreamState] = {}
         self.rows = 0
         self.bytes = 0
-        """Rows and bytes under way."""
+        """Rows and bytes under way, as the window counts them."""
         self._under_way = 0
         """Streams with rows under way."""
         self._turns: dict[int, None] = {}
@@ -163,7 +168,7 @@ class IngestState:
             self._under_way += not stream.sent
             stream.sent.append(batch)
             self.rows += batch.count
-            self.bytes += len(batch.data)
+            self.bytes += batch.weight
             if stream.waiting:
                 self._turns[number] = None
             yield batch.data
@@ -175,10 +180,9 @@ class IngestState:
     # ---- parts
 
     def _fits(self, window: IngestWindow, stream: StreamState, batch: Batch) -> bool:
-        size = len(batch.data)
-        if size > window.message or (not stream.sent and self._under_way >= window.streams):
+        if len(batch.data) > window.message or (not stream.sent and self._under_way >= window.streams):
             return False
-        return self.rows + batch.count <= window.rows and self.bytes + size <= window.bytes
+        return self.rows + batch.count <= window.rows and self.bytes + batch.weight <= window.bytes
 
     def _acknowledged(self, stream: StreamState, message: Ingested) -> None:
         end = stream.sent[-1].end if stream.sent else stream.durable
@@ -223,7 +227,7 @@ class IngestState:
     def _free(self, stream: StreamState, batch: Batch) -> None:
         """A message that was sent is no longer under way; it is not in `sent` any more."""
         self.rows -= batch.count
-        self.bytes -= len(batch.data)
+        self.bytes -= batch.weight
         self._under_way -= not stream.sent
 
     def _settle(self, stream: StreamState) -> None:
