@@ -30,7 +30,7 @@ WIDTH = 2
 """What a range carries: high and −high."""
 CLASS = 3
 """Ranges of one class differ in length by a factor of less than 2 to this: of fewer, a block is spread too far."""
-LOOK, FIND = 3.0, 16.0
+LOOK, FIND = 2.0, 40.0
 """What a look of one range costs, and of one difference to find its place, where to walk past a range costs 1."""
 
 

@@ -110,6 +110,12 @@ def test_the_invariants_of_hotspots_hold_at_every_step(alpha: float, most: int) 
     history(HotspotTracker(alpha, epsilon=0.5), seed=1, steps=150, most=most)
 
 
+def test_the_invariants_hold_where_hotspots_have_a_least_size() -> None:
+    tracker = HotspotTracker(0.02, epsilon=0.5, least=4)
+    history(tracker, seed=1, steps=150, most=20)
+    assert tracker.hot_size == 4, "the least size was not what counts"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_the_invariants_of_hotspots_hold_for_long(seed: int) -> None:

@@ -20,6 +20,9 @@ from slackwater.processing.matching.index_base import Found, IndexedMatcher, col
 from slackwater.processing.matching.order import PackedOrder
 from slackwater.processing.matching.range_blocks import ScatteredRanges
 
+LEAST = 16
+"""Ranges of a group that are sooner looked up one by one than their group is."""
+
 
 class BandHotspot(IndexedMatcher):
     """Stabbing-set index over hot groups only."""
@@ -30,7 +33,7 @@ class BandHotspot(IndexedMatcher):
         self, shape: MatcherShape, tracker: HotspotTracker | None = None, costs: BandCosts | None = None
     ) -> None:
         super().__init__(shape)
-        self.tracker = HotspotTracker(ALPHA) if tracker is None else tracker
+        self.tracker = HotspotTracker(ALPHA, least=LEAST) if tracker is None else tracker
         self._lefts, self._rights = PackedOrder(), PackedOrder()
         self._scattered = ScatteredRanges(self._queries, costs)
 

@@ -4,11 +4,14 @@ The ranges are split into *hot* groups and a *scattered* rest, which is kept in 
 new hotspot grows. Ranges join a hot group if they hold its point. At every moment that can be observed, which is after
 `settle`, of n ranges that need τ groups at least:
 
-(I1) every group of αn ranges or more is hot, and every hot group has αn/2 or more; so there are at most 2/α hot ones;
+(I1) every group of h = αn ranges or more is hot, every hot group has h/2 or more; so there are at most 2/α hot ones;
 (I2) there are at most (1 + ε)τ + 2/α groups;
 (I3) no more than 5 ranges for each change, amortised, ever moved between hot and scattered.
 
-The gap between αn and αn/2 is what pays for (I3): between becoming hot and ceasing to be, a group must see changes in
+Where an index of a few ranges costs more than they do, h is a least size instead, or n/16 if that is less, as long as
+it is more than αn.
+
+The gap between h and h/2 is what pays for (I3): between becoming hot and ceasing to be, a group must see changes in
 proportion to what it then moves.
 
 References
@@ -27,6 +30,8 @@ from slackwater.processing.matching.tables import grown, grown_integers
 
 ALPHA = 0.001
 SCATTERED = -1
+FEW = 16
+"""Of few ranges, so large a share is hot whatever the least size: there are then few groups to search."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,8 +53,8 @@ class HotspotTracker:
     (1, 0.75, [False, False, False, True])
     """
 
-    def __init__(self, alpha: float = ALPHA, epsilon: float = EPSILON) -> None:
-        self.alpha = alpha
+    def __init__(self, alpha: float = ALPHA, epsilon: float = EPSILON, least: int = 0) -> None:
+        self.alpha, self.least = alpha, least
         self.hot = Groups()
         self.scattered = RefinedPartition(epsilon)
         self.changes = self.moves = 0
@@ -65,6 +70,11 @@ class HotspotTracker:
     def hot_share(self) -> float:
         """The share of the ranges that is hot."""
         return self._hot_count / max(self._count, 1)
+
+    @property
+    def hot_size(self) -> float:
+        """From so many ranges on a group becomes hot; it stays hot with half of them."""
+        return max(self.alpha * self._count, min(self.least, self._count / FEW))
 
     @property
     def scattered_count(self) -> int:
@@ -106,10 +116,10 @@ class HotspotTracker:
 
     def settle(self) -> list[Move]:
         """Restore the invariants; return the moves of ranges between groups, in order."""
-        small = self.hot.smaller(self.alpha / 2 * self._count)
+        small = self.hot.smaller(self.hot_size / 2)
         moves = [self._demote(group) for group in small.tolist()]
         self.scattered.settle()
-        while len(large := self.scattered.groups.not_smaller(self.alpha * self._count)):
+        while len(large := self.scattered.groups.not_smaller(self.hot_size)):
             moves += [self._promote(group) for group in large.tolist()]
             self.scattered.settle()
         self.moves += sum(len(move.slots) for move in moves)
@@ -147,8 +157,8 @@ class HotspotTracker:
         self.scattered._check()
         assert np.array_equal(self.scattered.slots(), slots[~hot])
         scattered = self.scattered.groups.table
-        assert (scattered.sizes < self.alpha * self._count).all(), "I1: a hotspot among the scattered"
-        assert (table.sizes >= self.alpha / 2 * self._count).all(), "I1: a hot group that is no hotspot"
+        assert (scattered.sizes < self.hot_size).all(), "I1: a hotspot among the scattered"
+        assert (table.sizes >= self.hot_size / 2).all(), "I1: a hot group that is no hotspot"
         spare = Groups()
         spare.open_for(self._low[slots], self._high[slots])
         most = (1 + self.scattered.epsilon) * len(spare) + 2 / self.alpha

@@ -22,7 +22,7 @@ ROOM = 128
 """Ranges of a block at most: few enough to have something in common, enough to be copied at once."""
 TOGETHER = 8
 """Rows that go through the blocks together at most."""
-MARKS = 1 << 15
+MARKS = 1 << 17
 """Words of their bitmaps at most: what a cache has room for."""
 
 
