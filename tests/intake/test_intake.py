@@ -332,7 +332,7 @@ def test_requests_taken_together_are_what_they_are_one_after_the_other() -> None
         for _ in range(2):
             requests = requests_at_random(random)
             outcomes = intakes[0].take_all(requests)
-            expected: list[IntakeReceipt | SlackwaterError] = []
+            expected: list[IntakeReceipt | Exception] = []
             for request in requests:
                 try:
                     expected.append(intakes[1].take(request.arrivals, request.key))

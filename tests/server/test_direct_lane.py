@@ -110,8 +110,42 @@ UNUSUAL = [
     request(b"x", "/v1/tables/t/rows", "Expect: 100-continue"),
     request(b"x", "/v1/tables/t/rows", "X: ü"),
     request(b"", "/v1/tables/t/rows", method="GET"),
+    request(b"1\r\nx\r\n0\r\n\r\n", "/v1/tables/t/rows", "Transfer-Encoding: chunked"),
     b"POST /v1/tables/t/rows HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n",
 ]
+
+
+PLAIN = b"POST /v1/tables/t/rows?first=1 HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nxy"
+NOT_PLAIN = [
+    (b"Host: a\r\n", b""),
+    (b"Host: a", b"Host: a\r\nHost: b"),
+    (b"Host: a", b"Host:"),
+    (b"Host: a", b"Host: a\r\nContent-Length: 2"),
+    (b"Host: a", b"Host: a\r\n folded"),
+    (b"Host: a", b"Host : a"),
+    (b"Host: a", b"Host: a\r\nX: \x00"),
+    (b"Host: a", b"Host: a\r\nX: a\nContent-Length: 7"),
+    (b"Host: a", b"Host: a\r\nConnection: close"),
+    (b"Host: a", b"Host: a\r\nUpgrade: websocket"),
+    (b"Length: 2", b"Length: +2"),
+    (b"Length: 2", b"Length: 2, 2"),
+    (b"Length: 2", b"Length: 0x2"),
+    (b"HTTP/1.1", b"HTTP/1.0"),
+    (b"HTTP/1.1\r\n", b"HTTP/1.1\n"),
+    (b"POST ", b" POST "),
+    (b"first=1", b"first=1#x"),
+    (b"/v1", b"/../v1"),
+]
+
+
+@pytest.mark.parametrize(("part", "other"), NOT_PLAIN)
+def test_a_head_that_is_not_plain_is_not_read(part: bytes, other: bytes) -> None:
+    heads = HeadReader()
+    found = heads.read(PLAIN)
+    assert found is not None
+    assert (found.table, found.query, found.end) == ("t", "first=1", len(PLAIN))
+    assert part in PLAIN
+    assert heads.read(PLAIN.replace(part, other, 1)) is None
 
 
 @pytest.mark.parametrize("unusual", UNUSUAL)

@@ -3,17 +3,21 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from slackwater.core import Column, DataType, TableSchema
+from slackwater.core.arrival import Arrival, RequestKey
 from slackwater.core.clock import ManualClock
 from slackwater.core.errors import LogError, SchemaError
 from slackwater.core.types import Instant, Position
 from slackwater.hosting.log_clock import LogClock
-from slackwater.log import Log, Record, TableDefined, TableDropped, TimePassed
+from slackwater.intake import Intake, IntakeReceipt, RowsRequest
+from slackwater.log import Entry, Log, Record, TableDefined, TableDropped, TimePassed
 from slackwater.log.memory import MemoryLog
-from slackwater.server.group_commit import Busy, Target, WriteQueue
+from slackwater.server.group_commit import Busy, RowsChange, Target, WriteQueue
 from slackwater.server.uncommitted_log import UncommittedLog
 
 
@@ -204,6 +208,47 @@ async def test_a_tick_that_was_kept_by_a_failed_append_is_not_appended_again() -
         clock.sleep(1)
         await queue.submit(make("c"))
         assert records(log)[3:] == [2_000_000, "c"]
+        await queue.close()
+        await writing
+        queue.finish()
+
+
+async def test_requests_that_wait_are_admitted_as_one_and_one_fault_is_its_senders_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def request(source: str, key: object) -> RowsChange:
+        columns = {"k": pa.array([key], pa.string()), "$seq": pa.array([1], pa.int64())}
+        return RowsChange(RowsRequest([Arrival("a", source, pa.RecordBatch.from_pydict(columns), "test")]))
+
+    real = Intake.take
+
+    def take(intake: Intake, arrivals: Sequence[Arrival], key: RequestKey | None = None) -> IntakeReceipt:
+        if any(arrival.source == "broken" for arrival in arrivals):
+            raise ZeroDivisionError
+        return real(intake, arrivals, key)
+
+    monkeypatch.setattr(Intake, "take", take)
+    with Counting() as log:
+        queue = WriteQueue(log, ManualClock(), None, 1000, lambda: None)
+        handed: list[Entry] = []
+        queue.committed = handed.extend
+        writing = asyncio.create_task(queue.run())
+        await queue.submit(make("a"))
+        sent = [queue.submit(request(f"s{nth}", "x")) for nth in range(9)]
+        receipts = await asyncio.gather(*sent)
+        assert [one.accepted for one in receipts] == [1] * 9
+        assert [one.position for one in receipts] == list(range(2, 11))
+        batches = [entry.rows for entry in log.read(Position(1))]
+        assert (log.appends, sum(batches)) == (2 + (len(batches) > 1), 9)
+        assert len(batches) <= 2
+        mixed: list[Callable[[Target], Any]] = [request("t1", "x"), request("t2", None), request("s1", "x")]
+        mixed += [request("broken", None), make("b")]
+        outcomes: list[Any] = await asyncio.gather(*(queue.submit(one) for one in mixed), return_exceptions=True)
+        three = [(one.accepted, one.quarantined, one.repeats) for one in outcomes[:3]]
+        assert three == [(1, 0, 0), (0, 1, 0), (0, 0, 1)]
+        assert isinstance(outcomes[3], ZeroDivisionError)
+        assert outcomes[4] == log.end
+        assert [entry.first for entry in handed] == [entry.first for entry in log.read(Position(0))]
         await queue.close()
         await writing
         queue.finish()

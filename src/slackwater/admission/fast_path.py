@@ -87,7 +87,11 @@ def _whole(arrivals: Sequence[Arrival]) -> pa.RecordBatch | None:
     for arrival in arrivals:
         if arrival.timezone != first.timezone or not arrival.batch.schema.equals(first.batch.schema):
             return None
-    return pa.concat_batches([arrival.batch for arrival in arrivals])
+    try:
+        return pa.concat_batches([arrival.batch for arrival in arrivals])
+    except pa.ArrowException:
+        # Too much text for one array, for example.
+        return None
 
 
 def _sequences(

@@ -34,7 +34,7 @@ from slackwater.core import disk
 from slackwater.core.arrival import Arrival, RequestKey
 from slackwater.core.arrow import EVENT_TIME, SEQUENCE, SOURCE
 from slackwater.core.clock import Clock
-from slackwater.core.errors import SchemaError, SlackwaterError
+from slackwater.core.errors import SchemaError
 from slackwater.core.lineage import Place
 from slackwater.core.schema import TableSchema
 from slackwater.core.types import Instant, Position
@@ -153,17 +153,17 @@ class Intake:
             self.save()
         return IntakeReceipt(0, 0, 0, position) if receipt is None else replace(receipt, position=position)
 
-    def take_all(self, requests: Sequence[RowsRequest]) -> list[IntakeReceipt | SlackwaterError]:
-        """Take requests one after the other; what refuses one of them stands in place of its receipt.
+    def take_all(self, requests: Sequence[RowsRequest]) -> list[IntakeReceipt | Exception]:
+        """Take requests one after the other; what refuses one of them, or fails it, stands in place of its receipt.
 
         Neighbours whose rows have one layout and no fault are admitted at once and become one record.
         """
-        outcomes: list[IntakeReceipt | SlackwaterError] = []
+        outcomes: list[IntakeReceipt | Exception] = []
         for run in _runs(requests):
             outcomes += self._take_neighbours(run)
         return outcomes
 
-    def _take_neighbours(self, run: Sequence[RowsRequest]) -> list[IntakeReceipt | SlackwaterError]:
+    def _take_neighbours(self, run: Sequence[RowsRequest]) -> list[IntakeReceipt | Exception]:
         """Take neighbours as one, or each half by itself where that cannot be: one fault costs log₂(requests) tries."""
         if len(run) == 1:
             return [self._outcome(run[0])]
@@ -173,10 +173,11 @@ class Intake:
         middle = len(run) // 2
         return [*self._take_neighbours(run[:middle]), *self._take_neighbours(run[middle:])]
 
-    def _outcome(self, request: RowsRequest) -> IntakeReceipt | SlackwaterError:
+    def _outcome(self, request: RowsRequest) -> IntakeReceipt | Exception:
         try:
             return self.take(request.arrivals, request.key)
-        except SlackwaterError as error:
+        except Exception as error:
+            # Also a fault of the program: it must not decide what its neighbours are told.
             return error
 
     def _take_run(self, requests: Sequence[RowsRequest]) -> list[IntakeReceipt] | None:

@@ -281,10 +281,12 @@ class WriteQueue:
                     run[0].result = run[0].change(self._target)
                     continue
                 for waiting, outcome in zip(run, self._target.intake.take_all(requests), strict=True):
-                    if isinstance(outcome, SlackwaterError):
-                        waiting.error = outcome
-                    else:
+                    if not isinstance(outcome, Exception):
                         waiting.result = outcome
+                        continue
+                    waiting.error = outcome
+                    if not isinstance(outcome, SlackwaterError):
+                        _report.error("a change failed", exc_info=outcome)
             except SlackwaterError as error:
                 _refuse(run, error)
             except Exception as error:
