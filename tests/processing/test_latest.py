@@ -1,5 +1,7 @@
 """The latest table against a dictionary, on histories with late rows, repeats, deletions and new columns."""
 
+from dataclasses import replace
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from slackwater.core import (
     Update,
 )
 from slackwater.core.arrow import to_batch
+from slackwater.processing.arrival import RowFold
 from slackwater.processing.columns import python_rows
 from slackwater.processing.latest import LatestTable
 
@@ -159,6 +162,63 @@ def test_columns_can_be_added_and_older_batches_still_fit() -> None:
     assert len(latest.fold(to_batch(QUOTES, [quote("a", 1.0, 2)]))) == 0
     latest.fold(to_batch(wider, [Update("quotes", ("a", 1.0, 2**62 + 1), Instant(3), Origin("s", 3))]))
     assert python_rows(latest.rows) == [("a", 1.0, 2**62 + 1)]
+
+
+WIDE = TableSchema(
+    "wide",
+    (
+        Column("d", DataType.DOUBLE),
+        Column("k", DataType.TEXT, nullable=False),
+        Column("n", DataType.BIGINT),
+        Column("t", DataType.TIMESTAMP),
+    ),
+    key=("k",),
+)
+
+
+@pytest.mark.parametrize("key", ["k", "n"])
+def test_rows_that_come_by_themselves(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = [column for column in WIDE.columns if column.name in {key, "d", "t"}]
+    columns = tuple(replace(column, nullable=column.name != key) for column in chosen)
+    table = TableSchema("wide", columns, key=(key,))
+    random = Random(3)
+    short = LatestTable(table)
+    monkeypatch.setattr(RowFold, "is_possible", lambda columns: False)
+    plain = LatestTable(table)
+    monkeypatch.undo()
+    taken = 0
+    for turn in range(1500):
+        cells: dict[str, Any] = {
+            "k": random.choice(["", "a", "bc", "keys of more than eight bytes", f"key {turn // 20}"]),
+            "n": random.choice([0, -1, 2**62, turn // 20]),
+            "d": random.choice([None, 0.0, -0.0, 1.5, random.random()]),
+            "t": random.choice([None, 0, 7, -(2**60)]),
+        }
+        row = tuple(cells[column.name] for column in columns)
+        origin = Origin(random.choice("aaaaaaab"), random.randrange(3))
+        operation = random.choice([Operation.UPSERT] * 4 + [Operation.DELETE])
+        updates = [Update("wide", row, Instant(random.randrange(turn // 9 + 1)), origin, operation)]
+        # The row stands somewhere in a larger batch, so that its cells begin anywhere in theirs.
+        others = [quote_of(table, random) for _ in range(20)]
+        batch = to_batch(table, [*others[: turn % 19], *updates, *others]).slice(turn % 19, 1)
+        if turn % 300 == 299:
+            short = LatestTable.restore(short.snapshot())
+        changes = short.fold(batch)
+        taken += short._row_fold is not None
+        expected = plain.fold(batch)
+        for name in ("slots", "had", "has", "times"):
+            assert getattr(changes, name).tolist() == getattr(expected, name).tolist()
+        assert changes.before.equals(expected.before)
+        assert changes.after.equals(expected.after)
+        assert short.snapshot() == plain.snapshot()
+        short._check()
+    assert taken > 1000
+
+
+def quote_of(table: TableSchema, random: Random) -> Update:
+    cells: dict[str, Any] = {"k": "x" * random.randrange(9), "n": 1, "d": random.choice([None, 2.0]), "t": None}
+    row = tuple(cells[column.name] for column in table.columns)
+    return Update("wide", row, Instant(0), Origin("other" * random.randrange(3), 0))
 
 
 def test_a_number_names_its_key_whatever_its_type_in_python() -> None:

@@ -1,11 +1,15 @@
 """JIT wrapper: typed access to numba's decorators; the only module that imports them."""
 
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numba
 import numpy as np
 from numba.cpython.unsafe.numbers import trailing_zeros as _trailing_zeros
+import numpy.typing as npt
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numba.np.numpy_support import carray
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -27,3 +31,41 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
 def trailing_zeros(word: np.uint64) -> np.int64:
     """How many of the lowest bits of a word are 0: one instruction; for compiled callers only."""
     return np.int64(_trailing_zeros(word))  # type: ignore[call-arg]  # an intrinsic is called without its context
+def _address(_: Any, address: Any) -> Any:
+    """A number as a pointer, as numba's intrinsics are written: the types, and the code for them."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], cgutils.voidptr_t)
+
+    return numba.types.voidptr(address), code
+
+
+_pointer: Any = intrinsic(_address)
+
+
+@compiled
+def words_at(address: int, count: int) -> npt.NDArray[np.int64]:
+    """Memory of somebody else as an array, within compiled loops; what stands there has to outlive the loop."""
+    words: npt.NDArray[np.int64] = carray(_pointer(address), (count,), np.int64)
+    return words
+
+
+@compiled
+def numbers_at(address: int, count: int) -> npt.NDArray[np.float64]:
+    """The same as numbers."""
+    numbers: npt.NDArray[np.float64] = carray(_pointer(address), (count,), np.float64)
+    return numbers
+
+
+@compiled
+def offsets_at(address: int, count: int) -> npt.NDArray[np.int32]:
+    """The same as offsets of texts."""
+    offsets: npt.NDArray[np.int32] = carray(_pointer(address), (count,), np.int32)
+    return offsets
+
+
+@compiled
+def bytes_at(address: int, count: int) -> npt.NDArray[np.uint8]:
+    """The same as bytes."""
+    found: npt.NDArray[np.uint8] = carray(_pointer(address), (count,), np.uint8)
+    return found

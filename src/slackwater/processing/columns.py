@@ -29,7 +29,7 @@ _STORED: dict[DataType, Any] = {
     DataType.TIMESTAMP: np.int64,
 }
 
-_PLAIN = frozenset({DataType.BIGINT, DataType.DOUBLE, DataType.TIMESTAMP})
+PLAIN = frozenset({DataType.BIGINT, DataType.DOUBLE, DataType.TIMESTAMP})
 """Kinds that Arrow stores as NumPy does."""
 _ALL: Flags = np.zeros(0, np.bool_)
 _NOTHING = np.array(None, object)
@@ -119,7 +119,7 @@ class StoredColumn:
 
     def cells_in(self, array: pa.Array) -> tuple[Cells, Flags]:
         """The values of an Arrow column of this kind, and which of them there are; no flags at all mean all of them."""
-        if self.kind in _PLAIN:
+        if self.kind in PLAIN:
             values = values_of(array, _STORED[self.kind])
             return values, (array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else _ALL)
         return unpacked(array)

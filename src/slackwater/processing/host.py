@@ -368,7 +368,7 @@ def _combined(said: Sequence[Notifications], position: Position) -> Notification
     """Notifications of several operators as one; rows in the order of names, as several hosts together publish it."""
     loud = [one for one in said if one.values is not None or one.rows or one.anew or one.halted]
     if not loud:
-        return Notifications(position)
+        return said[0] if said else Notifications(position)
     if len(loud) == 1 and len(loud[0]) and not loud[0].rows:
         return loud[0]
     everything = merged(loud, position)

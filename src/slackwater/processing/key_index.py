@@ -24,6 +24,11 @@ _SECRET = np.array([hash("slackwater"), hash("secret")], np.int64).view(np.uint6
 """Python's own, other in every process: no slot depends on it."""
 
 
+KeyTable = tuple[bool, kernel.Places, kernel.Secret, Integers, Letters, int]
+"""Whether keys are texts, their places, the secret of these, starts and letters or words and nothing, and how many."""
+_NO_LETTERS: Letters = np.zeros(0, np.uint8)
+
+
 class KeyIndex(Protocol):
     """The keys that were met, by slot."""
 
@@ -41,6 +46,11 @@ class KeyIndex(Protocol):
 
     def columns(self, slots: Integers) -> list[pa.Array]:
         """The key columns of these slots."""
+        ...
+
+    @property
+    def table(self) -> KeyTable | None:
+        """What a compiled loop needs to find a key; None where that is not enough."""
         ...
 
 
@@ -77,6 +87,11 @@ class TextKeys:
         offsets, data = np.empty(len(slots) + 1, np.int32), np.empty(int((ends - begins).sum()), np.uint8)
         rows.copy_ranges(self.letters, begins, ends, offsets, data)
         return [_texts(offsets, data)]
+
+    @property
+    def table(self) -> KeyTable | None:
+        """See `KeyIndex`."""
+        return True, self._places, _SECRET, self.starts, self.letters, self._top
 
     def number_texts(self, offsets: Offsets, data: Letters, *, adding: bool = True) -> Integers:
         """The slots of texts that stand side by side."""
@@ -126,6 +141,13 @@ class WordKeys:
     def columns(self, slots: Integers) -> list[pa.Array]:
         """The numbers of these slots."""
         return [_numbers(self._words[slots], self._kind)]
+
+    @property
+    def table(self) -> KeyTable | None:
+        """See `KeyIndex`; numbers and truth values first become words."""
+        if self._kind in (DataType.DOUBLE, DataType.BOOLEAN):
+            return None
+        return False, self._places, _SECRET, self._words, _NO_LETTERS, self._top
 
     def _number(self, words: Integers, adding: bool) -> Integers:
         slots: Integers = np.empty(len(words), np.int64)
@@ -182,6 +204,11 @@ class CompositeKeys:
             found.append(_texts(offsets, data) if kind is DataType.TEXT else _numbers(data.view(np.int64), kind))
             begins, ends = ends, starts[slots + 1]
         return found
+
+    @property
+    def table(self) -> KeyTable | None:
+        """See `KeyIndex`."""
+        return None
 
     def _number(self, parts: list[tuple[Offsets, Letters]], adding: bool) -> Integers:
         offsets: Offsets = np.zeros(len(parts[0][0]), np.int32)

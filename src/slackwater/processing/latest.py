@@ -27,9 +27,11 @@ from slackwater.core.schema_codec import plain_schema, schema_of
 from slackwater.core.types import DataType, Key, Scalar
 from slackwater.core.update import Operation
 from slackwater.kernels import row_fold as kernel
-from slackwater.kernels.key_table import are_alike
+from slackwater.kernels.key_table import Letters, are_alike
 from slackwater.kernels.ranks import settle
+from slackwater.kernels.row_arrival import UNUSUAL, Ranks
 from slackwater.processing import state
+from slackwater.processing.arrival import RowFold
 from slackwater.processing.base import Changes, Flags, Integers
 from slackwater.processing.columns import (
     Cells,
@@ -43,7 +45,10 @@ from slackwater.processing.columns import (
 )
 from slackwater.processing.key_index import KeyIndex, TextKeys, key_index
 
+CellsOf = dict[str, tuple[Cells, Flags, DataType]]
+"""Cells of some slots by column."""
 _FIRST_ROOM = 64
+_NONE: Integers = np.zeros(0, np.int64)
 _SCANNED = 16
 """Where more than one slot in so many is met, reading all slots costs less than sorting those that were met."""
 
@@ -55,7 +60,10 @@ class LatestTable:
         self._index: KeyIndex = key_index([schema.column(name).type for name in schema.key])
         self._sources = TextKeys()
         self._source_order: Integers = np.zeros(0, np.int64)
-        self._last_source: tuple[str | None, Integers] = None, np.zeros(1, np.int64)
+        self._last_source: tuple[str | None, Letters, int] = None, np.zeros(0, np.uint8), 0
+        """Source of the last row that came by itself: its name, the same as bytes, and its code."""
+        self._row_fold: RowFold | None = None
+        """Goes when an array that it knows moves."""
         self._room = _FIRST_ROOM
         self._there: Flags = np.zeros(self._room, np.bool_)
         self._ranked: Flags = np.zeros(self._room, np.bool_)
@@ -77,7 +85,8 @@ class LatestTable:
             if column.name not in schema.key and column.name not in self._columns:
                 self._columns[column.name] = StoredColumn.empty(column.type, self._room)
         self._value_columns = [(schema.index(name), name, column) for name, column in self._columns.items()]
-        self._rows = None
+        self._is_plain = RowFold.is_possible(self._value_columns)
+        self._rows = self._row_fold = None
 
     @property
     def schema(self) -> TableSchema:
@@ -166,7 +175,26 @@ class LatestTable:
 
     def fold(self, batch: pa.RecordBatch) -> Changes:
         """Apply a batch of updates, and return its net changes."""
-        arrays = self._checked(batch).columns
+        batch = self._checked(batch)
+        changes = self._fold_row(batch) if batch.num_rows == 1 else None
+        return self._fold(batch.columns) if changes is None else changes
+
+    def _fold_row(self, batch: pa.RecordBatch) -> Changes | None:
+        """Fold a row that comes by itself; None, and nothing has happened, where that is not as simple."""
+        keys, (name, source, code) = self._index.table, self._last_source
+        if keys is None or name is None or not self._is_plain:
+            return None
+        if self._row_fold is None:
+            self._row_fold = RowFold(len(self._schema.columns), self._key_places[0], self._value_columns, self._ranks)
+        slot, had_has, before, after = self._row_fold.fold(batch, keys, source, code)
+        if slot == UNUSUAL:
+            return None
+        slots = np.array([slot]) if slot >= 0 else _NONE
+        if slot >= 0:
+            self._rows = None
+        return self._changes(slots, had_has[: len(slots)], had_has[1 : len(slots) + 1], before, after)
+
+    def _fold(self, arrays: list[pa.Array]) -> Changes:
         slots = self._last_in(arrays)
         rows, (had, has, changed) = np.empty(len(slots), np.int64), np.empty((3, len(slots)), np.bool_)
         operations = values_of(arrays[-4], np.int8)
@@ -178,8 +206,8 @@ class LatestTable:
             came.append((name, column, values, valid))
         if np.count_nonzero(changed) < len(slots):
             slots, rows, had, has = slots[changed], rows[changed], had[changed], has[changed]
-        before: dict[str, tuple[Cells, Flags, DataType]] = {}
-        after: dict[str, tuple[Cells, Flags, DataType]] = {}
+        before: CellsOf = {}
+        after: CellsOf = {}
         for name, column, values, valid in came:
             before[name] = *column.cells(slots), column.kind
             column.write(slots, rows, has, values, valid)
@@ -187,6 +215,9 @@ class LatestTable:
         if len(slots):
             self._there[slots] = has
             self._rows = None
+        return self._changes(slots, had, has, before, after)
+
+    def _changes(self, slots: Integers, had: Flags, has: Flags, before: CellsOf, after: CellsOf) -> Changes:
         old = ChangedRows(self._rows_layout, slots, self._key_columns, before)
         new = ChangedRows(self._rows_layout, slots, self._key_columns, after)
         return Changes(self._schema.name, slots, had, has, old, new, self._times[slots])
@@ -224,7 +255,6 @@ class LatestTable:
         schema = schema_of(parts["schema"])
         table = cls(schema)
         table._sources.number_keys([(name,) for name in parts["sources"]])
-        table._order_sources()
         table._there, table._ranked, table._times = parts["there"], parts["ranked"], parts["times"]
         table._from, table._sequences = parts["from"], parts["sequences"]
         table._room = len(table._there)
@@ -233,6 +263,7 @@ class LatestTable:
         for name, column in table._columns.items():
             column.values, column.valid = cells[name]
         keys = [packed(cells[name][0], cells[name][1], schema.column(name).type) for name in schema.key]
+        table._order_sources()
         slots = table._index.number(keys)
         if not np.array_equal(slots, np.arange(table._room)):
             raise StoreError(f"the state of table {schema.name} has a key twice; begin from the log")
@@ -276,10 +307,11 @@ class LatestTable:
         self._make_room()
         times, sources, sequences = arrays[-3:]
         won: Integers = np.empty(len(slots), np.int64)
+        codes = self._source_codes(sources)
         count = settle(
             slots,
             values_of(times, np.int64),
-            self._source_codes(sources),
+            codes,
             values_of(sequences, np.int64),
             self._source_order,
             self._ranked,
@@ -301,8 +333,9 @@ class LatestTable:
             # A row that comes by itself is mostly of the source of the row before it.
             name = column[0].as_py()
             if name != self._last_source[0]:
-                self._last_source = name, self._source_codes_in(column)
-            return self._last_source[1]
+                code = int(self._source_codes_in(column)[0])
+                self._last_source = name, np.frombuffer(name.encode(), np.uint8), code
+            return np.array([self._last_source[2]])
         return self._source_codes_in(column)
 
     def _source_codes_in(self, column: pa.Array) -> Integers:
@@ -324,6 +357,19 @@ class LatestTable:
         names = self._source_names()
         self._source_order = np.empty(len(names), np.int64)
         self._source_order[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
+        self._row_fold = None
+
+    @property
+    def _ranks(self) -> Ranks:
+        return Ranks(
+            self._source_order,
+            self._ranked,
+            self._times,
+            self._from,
+            self._sequences,
+            self._scratch,
+            self._there,
+        )
 
     def _make_room(self) -> None:
         if len(self._index) <= self._room:
@@ -338,6 +384,7 @@ class LatestTable:
         for column in self._columns.values():
             column.grow(room)
         self._room = room
+        self._row_fold = None
 
     def _key_columns(self, slots: Integers) -> Mapping[str, pa.Array]:
         """The key columns of these slots, by name."""

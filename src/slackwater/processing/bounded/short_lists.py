@@ -99,7 +99,8 @@ class ShortLists:
 
     def apply(self, slots: Integers, values: Floats, position: Position) -> Values | None:
         """Apply new values of some slots; return the values to publish, in order of queries."""
-        self.cover(int(slots[-1]) + 1 if len(slots) else 0)
+        if len(slots) and slots[-1] >= self.reach:
+            self.cover(int(slots[-1]) + 1)
         moved, olds = np.empty(len(slots), np.int64), np.empty(len(slots))
         index, lists = self._index, self._lists
         count, touches = passes.take(slots, values, self._values, index.lengths, moved, olds)

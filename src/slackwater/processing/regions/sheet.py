@@ -34,7 +34,7 @@ class Sheet:
             numbers[~self.present] = np.nan
             return numbers
         values, there = self.cells(column)
-        is_number = values.dtype in (np.int64, np.float64)
+        is_number = values.dtype.kind in "if"
         numbers = values.astype(np.float64) if is_number else np.ones(len(values))
         valid = self.present & there
         if np.count_nonzero(valid) < len(valid):
