@@ -144,7 +144,11 @@ class IngestStream:
         """
         for piece in self.pieces(rows):
             await self.room()
+            encoded = self._encoded
             self.put(piece, delete)
+            if self._encoded != encoded:
+                # A program that only sends leaves the loop no other turn to write what is encoded.
+                await asyncio.sleep(0)
         self.check()
         return self._next
 
