@@ -21,8 +21,8 @@ from slackwater.sessions.ingest_streams import IngestStreams, StreamRefusal, Tak
 from slackwater.sessions.limits import ServerLimits
 from slackwater.sources.times import check_timezone
 
-_INLINE = 32 * 1024
-"""Bytes of messages that become arrivals at once; more do so on a thread."""
+_INLINE = 128 * 1024
+"""Bytes of messages, as the window counts them, that become arrivals at once; more do so on a thread."""
 _report = logging.getLogger("slackwater.server")
 
 
