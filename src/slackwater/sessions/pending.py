@@ -14,6 +14,8 @@ class PendingSubscriptions:
 
     def __init__(self) -> None:
         self._waiters: dict[_Key, dict[tuple[int, int], _Waiter]] = {}
+        self._named: dict[str, dict[_Key, None]] = {}
+        """What is waited for under each name, in small letters."""
 
     def __len__(self) -> int:
         return sum(len(waiters) for waiters in self._waiters.values())
@@ -23,6 +25,8 @@ class PendingSubscriptions:
         key = _key(subscription.text, subscription.rights, subscription.name)
         first = key not in self._waiters
         self._waiters.setdefault(key, {})[session.connection, subscription.ref] = (session, subscription)
+        if first and key[2] is not None:
+            self._named.setdefault(key[2], {})[key] = None
         return first
 
     def remove(self, session: Session, subscription: SessionSubscription) -> None:
@@ -32,7 +36,7 @@ class PendingSubscriptions:
         if waiters is not None:
             waiters.pop((session.connection, subscription.ref), None)
             if not waiters:
-                del self._waiters[key]
+                self._drop(key)
 
     def of(self, principal: str) -> list[_Waiter]:
         """Those of a principal who wait for anything."""
@@ -46,7 +50,7 @@ class PendingSubscriptions:
 
     def take(self, text: str, rights: Grant, name: str | None) -> list[_Waiter]:
         """Those who wait for this; they wait no longer."""
-        return list(self._waiters.pop(_key(text, rights, name), {}).values())
+        return self._drop(_key(text, rights, name))
 
     def served_by(self, text: str, rights: Grant, name: str | None) -> list[_Waiter]:
         """Take those whom a query with this text and name serves."""
@@ -57,8 +61,19 @@ class PendingSubscriptions:
         """Take those who want this name for another text."""
         if name is None:
             return []
-        keys = [key for key in self._waiters if key[2] == name.lower() and key[:2] != (text, rights)]
-        return [waiter for key in keys for waiter in self.take(*key)]
+        keys = [key for key in self._named.get(name.lower(), ()) if key[:2] != (text, rights)]
+        return [waiter for key in keys for waiter in self._drop(key)]
+
+    def _drop(self, key: _Key) -> list[_Waiter]:
+        """Those who wait for this; nobody does from now on."""
+        waiters = self._waiters.pop(key, None)
+        if waiters is None:
+            return []
+        if key[2] is not None:
+            del self._named[key[2]][key]
+            if not self._named[key[2]]:
+                del self._named[key[2]]
+        return list(waiters.values())
 
 
 def _key(text: str, rights: Grant, name: str | None) -> _Key:
