@@ -7,6 +7,7 @@ sees them, and nothing but one SELECT is run, so that no query leaves anything b
 much time, so many rows.
 """
 
+import atexit
 import threading
 import time
 from collections.abc import Mapping
@@ -99,7 +100,7 @@ class Evaluator:
         self.limits = limits
         self._guard = threading.Lock()
         self._database: duckdb.DuckDBPyConnection | None = None
-        self._running: set[duckdb.DuckDBPyConnection] = set()
+        self._watchdog = _Watchdog()
 
     def statement(self, query: OneShot) -> str:
         """The query in DuckDB's words; what cannot be allowed is refused."""
@@ -126,23 +127,17 @@ class Evaluator:
             self._drop(database)
             raise SqlError(f"the query cannot be evaluated: {_first_sentence(error)}") from None
         finally:
-            with self._guard:
-                self._running.discard(cursor)
             cursor.close()
 
     def interrupt(self) -> None:
         """Stop the queries that run, as soon as the database looks."""
-        with self._guard:
-            for cursor in self._running:
-                cursor.interrupt()
+        self._watchdog.interrupt()
 
     def _cursor(self) -> tuple[duckdb.DuckDBPyConnection, duckdb.DuckDBPyConnection]:
         with self._guard:
             if self._database is None:
                 self._database = _locked_database(self.limits.query_memory)
-            cursor = self._database.cursor()
-            self._running.add(cursor)
-            return self._database, cursor
+            return self._database, self._database.cursor()
 
     def _drop(self, database: duckdb.DuckDBPyConnection) -> None:
         """Have the next query open a database anew; this one goes with the last query that uses it."""
@@ -151,16 +146,8 @@ class Evaluator:
                 self._database = None
 
     def _limited(self, cursor: duckdb.DuckDBPyConnection, statement: str) -> pa.Table:
-        over = threading.Event()
-
-        def stop() -> None:
-            over.set()
-            cursor.interrupt()
-
-        timer = threading.Timer(self.limits.query_seconds, stop)
-        timer.daemon = True
-        timer.start()
         deadline = time.monotonic() + self.limits.query_seconds
+        self._watchdog.watch(cursor, deadline)
         try:
             return self._fetch(cursor, statement, deadline)
         except duckdb.InterruptException:
@@ -168,14 +155,13 @@ class Evaluator:
         except (duckdb.OutOfMemoryException, duckdb.FatalException, duckdb.InternalException):
             raise
         except duckdb.Error as error:
-            if over.is_set():
+            if time.monotonic() >= deadline:
                 raise too_slow(self.limits.query_seconds) from None
             raise SqlError(f"the query cannot be evaluated: {_first_sentence(error)}") from None
         except pa.ArrowException as error:
             raise SqlError(f"the answer cannot be put into columns: {_first_sentence(error)}") from None
         finally:
-            timer.cancel()
-            timer.join()
+            self._watchdog.leave(cursor)
 
     def _fetch(self, cursor: duckdb.DuckDBPyConnection, statement: str, deadline: float) -> pa.Table:
         batches: list[pa.RecordBatch] = []
@@ -192,6 +178,60 @@ class Evaluator:
                     raise too_slow(self.limits.query_seconds)
                 batches.append(batch)
             return pa.Table.from_batches(batches, schema=reader.schema)
+
+
+class _Watchdog:
+    """Interrupts queries at their deadlines.
+
+    All queries have the same time, so one that begins never ends before those that run. The thread sleeps until the
+    earliest deadline and is not woken for a query: a timer for each would cost more than most queries.
+    """
+
+    def __init__(self) -> None:
+        self._guard = threading.Condition()
+        self._deadlines: dict[duckdb.DuckDBPyConnection, float] = {}
+        self._thread: threading.Thread | None = None
+        self._over = False
+
+    def watch(self, cursor: duckdb.DuckDBPyConnection, deadline: float) -> None:
+        """A query begins."""
+        with self._guard:
+            self._deadlines[cursor] = deadline
+            if self._thread is None and not self._over:
+                self._thread = threading.Thread(target=self._run, name="slackwater-watchdog", daemon=True)
+                self._thread.start()
+                # The interpreter must not find it asleep when it takes its modules apart.
+                atexit.register(self._end)
+
+    def leave(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        """A query ended; from now on it is not interrupted."""
+        with self._guard:
+            self._deadlines.pop(cursor, None)
+
+    def interrupt(self) -> None:
+        """Interrupt all queries."""
+        with self._guard:
+            for cursor in self._deadlines:
+                cursor.interrupt()
+
+    def _run(self) -> None:
+        """Until there is no query when it looks."""
+        with self._guard:
+            while self._deadlines and not self._over:
+                now = time.monotonic()
+                for cursor in [one for one, deadline in self._deadlines.items() if deadline <= now]:
+                    del self._deadlines[cursor]
+                    cursor.interrupt()
+                self._guard.wait(min(self._deadlines.values(), default=now) - now)
+            self._thread = None
+            atexit.unregister(self._end)
+
+    def _end(self) -> None:
+        with self._guard:
+            self._over, thread = True, self._thread
+            self._guard.notify_all()
+        if thread is not None:
+            thread.join()
 
 
 def _locked_database(memory: int) -> duckdb.DuckDBPyConnection:

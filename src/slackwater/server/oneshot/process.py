@@ -32,7 +32,7 @@ from slackwater.server.oneshot.base import (
 )
 from slackwater.server.oneshot.row_stream import RowStream, RowStreams
 
-NICENESS = 10
+NICENESS = 5
 GRACE_SECONDS = 0.5
 """For the database to stop by itself at a limit; then its process is killed."""
 START_SECONDS = 60.0
