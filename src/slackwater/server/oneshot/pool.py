@@ -23,8 +23,10 @@ _report = logging.getLogger("slackwater.server")
 
 Result = TypeVar("Result")
 
-FRESH_SECONDS = 1.0
+FRESH_SECONDS = 0.25
 """A question that runs for longer gives its place to others, and runs on beside them."""
+SLOW_SECONDS = 2.0
+"""One that runs for longer than this lets others have the processor first; its process is not used again."""
 _GOING_DOWN = "the server is going down; come again"
 _NO_PROCESS = "no process could be started for the query: {}; come again in a moment"
 _TRIES = 3
@@ -109,7 +111,10 @@ class WorkerPool:
         try:
             for _ in range(_TRIES):
                 worker = await self._worker()
-                timers.append(asyncio.get_running_loop().call_later(FRESH_SECONDS, self._grow_long, ticket, worker))
+                timers += (
+                    asyncio.get_running_loop().call_later(FRESH_SECONDS, self._grow_long, ticket),
+                    asyncio.get_running_loop().call_later(SLOW_SECONDS, worker.slow_down),
+                )
                 try:
                     found = await self._asked(worker, question, rights)
                 except asyncio.CancelledError:
@@ -148,11 +153,10 @@ class WorkerPool:
             if not ticket.done():
                 ticket.set_result(None)
 
-    def _grow_long(self, ticket: asyncio.Future[None], worker: WorkerProcess) -> None:
-        """A question runs long: others come first, on the processor too, and find a worker that is ready."""
+    def _grow_long(self, ticket: asyncio.Future[None]) -> None:
+        """A question runs long: others come first, and find workers ready, also after the next such one."""
         self._turns.grow_long(ticket)
-        worker.slow_down()
-        self._keep_ready(1)
+        self._keep_ready(2)
         self._go_on()
 
     async def _worker(self) -> WorkerProcess:
