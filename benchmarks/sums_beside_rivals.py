@@ -198,7 +198,7 @@ def scenario(world: World, contenders: dict[str, Contender], size: int, zipf: bo
                 spent[name].append(used / count)
             else:
                 # The first run is not counted; it says how long the next ones should be.
-                count = max(3, min(count, int(RUN / (used / count))))
+                count = max(3, min(20 + 1_000 // size, int(RUN / (used / count))))
         published = compare(outputs)
     figures: dict[str, Any] = {
         f"{name}_milliseconds": round(1000 * float(np.median(one)), 4) for name, one in spent.items()
