@@ -5,9 +5,9 @@ from typing import Any, ParamSpec, TypeVar
 
 import numba
 import numpy as np
-from numba.cpython.unsafe.numbers import trailing_zeros as _trailing_zeros
 import numpy.typing as npt
 from numba.core import cgutils
+from numba.cpython.unsafe.numbers import trailing_zeros as _trailing_zeros
 from numba.extending import intrinsic
 from numba.np.numpy_support import carray
 
@@ -31,6 +31,8 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
 def trailing_zeros(word: np.uint64) -> np.int64:
     """How many of the lowest bits of a word are 0: one instruction; for compiled callers only."""
     return np.int64(_trailing_zeros(word))  # type: ignore[call-arg]  # an intrinsic is called without its context
+
+
 def _address(_: Any, address: Any) -> Any:
     """A number as a pointer, as numba's intrinsics are written: the types, and the code for them."""
 
