@@ -60,7 +60,7 @@ from slackwater.sessions.session import Session
 from slackwater.sessions.subscriptions import SubscriptionRegistry
 from slackwater.sessions.timers import Timers
 
-_GRID = 16
+_GRID = 32
 """Moments in a heartbeat at which sessions are looked at."""
 
 
