@@ -122,7 +122,7 @@ def give_slack(lists: Lists, node: int, total: float, magnitude: float, count: i
     elif count == 0 and lists.there[node] == 0:
         reach = math.inf
     elif lists.there[node] == 1:
-        center, reach = said, min(within, LARGEST)
+        center, reach = said, within
         if function <= AVG:
             share = 1
             if function == AVG:
@@ -130,6 +130,9 @@ def give_slack(lists: Lists, node: int, total: float, magnitude: float, count: i
                 center, reach = said * share, share * (within * (1 - COMPARING) - COMPARING * abs(said))
             gap = total - said * share
             room = within * share * (1 - ADDING) - ROUNDING * (magnitude + abs(said) * share)
+    # Not infinite: a total beyond the end of DOUBLE, which is no value, leaves them. What is NaN stays: all leaves it.
+    room = LARGEST if room == math.inf else room
+    reach = LARGEST if reach == math.inf else reach
     lists.slack[2 * node] = gap
     lists.slack[2 * node + 1] = room
     lists.centers[node] = center

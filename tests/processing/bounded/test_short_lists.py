@@ -166,3 +166,16 @@ def test_lanes_are_used_again() -> None:
             store.remove(number)
     assert store._short._blocks == 3
     assert len(store) == 0
+
+
+@pytest.mark.parametrize("swept", [False, True])
+@pytest.mark.parametrize("function", [AggregateFunction.SUM, AggregateFunction.AVG])
+def test_a_total_beyond_the_end_of_double_is_published(
+    function: AggregateFunction, swept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the bound times the count is beyond it: the value is gone, however wide the bound is."""
+    monkeypatch.setattr(list_passes, "is_sweep_cheaper", lambda touches, members: swept)
+    store = ListedAggregates(np.arange(8), np.zeros(8))
+    store.add(1, function, np.arange(8), np.array([0.0] * 7 + [1e308]), 1e308, 0)
+    assert plain(store.apply(np.array([7]), np.array([100.0]), Position(1))) == [(1, None)]
+    assert plain(store.apply(np.array([7]), np.array([0.0]), Position(2))) == [(1, 0.0)]
