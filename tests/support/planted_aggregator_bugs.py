@@ -1,7 +1,7 @@
 """Mutations of aggregators: planted bugs, each in a few lines."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from simulation.aggregator_world import TreeSetting
@@ -158,7 +158,8 @@ PLANTED = (
     Planted("a lost upstream is not doubted", _upstream(NeverInDoubt), 2),
     Planted("an aggregator is trusted before its upstream was written", _upstream(TrustedAtOnce)),
     Planted("a write from before a doubt ends it", _upstream(TrustedAtTheNextWrite), 47),
-    Planted("a write that takes too long is no doubt", _upstream(NeverLate), 22),
+    # Few worlds show it, and long ones help.
+    Planted("a write that takes too long is no doubt", replace(_upstream(NeverLate), changes=800, chaos=16_000_000), 1),
     Planted("part of a state is written", _upstream(WrittenInParts), 1),
     Planted("numbers begin anew after a restart", _upstream(BegunAnew)),
     Planted("the upstream goes back after a restart", _upstream(FromTheBeginning), 2),
