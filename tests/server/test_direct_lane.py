@@ -123,6 +123,7 @@ NOT_PLAIN = [
     (b"Host: a", b"Host: a\r\nContent-Length: 2"),
     (b"Host: a", b"Host: a\r\n folded"),
     (b"Host: a", b"Host : a"),
+    (b"Host: a", b"Host: a\r\nX"),
     (b"Host: a", b"Host: a\r\nX: \x00"),
     (b"Host: a", b"Host: a\r\nX: a\nContent-Length: 7"),
     (b"Host: a", b"Host: a\r\nConnection: close"),
@@ -184,6 +185,18 @@ async def test_any_pieces_and_any_pipeline_give_the_answers_in_order() -> None:
             ways_taken += server.asked
             writer.close()
     assert min(ways_taken.count("directly"), ways_taken.count("generally")) > 20
+
+
+async def test_what_is_read_while_an_answer_is_written_comes_after_what_waits() -> None:
+    async with served() as server:
+        reader, writer = await asyncio.open_connection(*server.address)
+        # More than is read of a stranger at once: the next piece is there when the first request is answered.
+        bodies = [b"%d" % nth * 40 for nth in range(300)]
+        sent = b"".join(map(request, bodies))
+        assert len(sent) > 2 * STRANGER_BYTES
+        writer.write(sent)
+        assert [await answer(reader) for _ in bodies] == [b"t " + body for body in bodies]
+        writer.close()
 
 
 async def test_while_a_request_is_under_way_no_more_is_read() -> None:

@@ -52,8 +52,7 @@ class DirectLane:
     def take(self, data: bytes) -> bytes | None:
         """Take what came; returns what the general protocol is to be given, None for nothing."""
         if self.is_answering:
-            self._waiting.append(data)
-            self._protocol.flow.pause_reading()
+            self._wait(data)
             return None
         if self._pieces:
             self._pieces.append(data)
@@ -72,7 +71,7 @@ class DirectLane:
             self._gather(data, head.end - len(data))
             return None
         if len(data) > head.end:
-            self._waiting.append(data[head.end :])
+            self._wait(data[head.end :])
         scope = {"extensions": {EXTENSION: {"slot": self._protocol.slot}}}
         self._begin(WholeRequest.of(head, data[head.body_at : head.end], scope))
         return None
@@ -105,6 +104,11 @@ class DirectLane:
     def _give_back(self) -> None:
         self._protocol.receive_generally(self._gathered())
 
+    def _wait(self, data: bytes) -> None:
+        """Keep what comes after the request under way; no more is read until it is taken."""
+        self._waiting.append(data)
+        self._protocol.flow.pause_reading()
+
     def _begin(self, request: WholeRequest) -> None:
         self.is_answering = True
         self._protocol.begin_direct(ConnectionPhase.ANSWER)
@@ -125,6 +129,9 @@ class DirectLane:
         for name, value in (*self._protocol.server_state.default_headers, *response.raw_headers):
             pieces += (name, b": ", value, b"\r\n")
         transport.write(b"".join((*pieces, b"\r\n", bytes(response.body))))
+        if transport.is_closing():
+            # The peer has gone: what it sent behind this request is not begun.
+            return
         self.is_answering = False
         if self._ends or response.headers.get("connection") == "close":
             transport.close()
@@ -133,6 +140,6 @@ class DirectLane:
         if self._waiting:
             data = b"".join(self._waiting)
             self._waiting.clear()
-            # Before what is read next: the loop runs what stands in its queue first.
+            # Before what is read next: reading pauses while something waits, and so stands behind this in the loop.
             self._protocol.loop.call_soon(self._protocol.data_received, data)
         self._protocol.flow.resume_reading()

@@ -106,9 +106,9 @@ def read_fields(block: bytes) -> Fields | None:
         return None
     headers: dict[str, str] = {}
     for line in text.split("\r\n"):
-        name, _, value = line.partition(":")
+        name, colon, value = line.partition(":")
         name, value = name.lower(), value.strip(" \t")
-        if not _NAME.fullmatch(name) or name in headers or name in _GENERAL or not value.isprintable():
+        if not (colon and _NAME.fullmatch(name) and value.isprintable()) or name in headers or name in _GENERAL:
             return None
         headers[name] = value
     length = headers.get("content-length", "")
