@@ -13,6 +13,8 @@ from slackwater.admission.admit import admit_generally
 from slackwater.core import Column, DataType, Instant, TableSchema
 from slackwater.core.arrival import Arrival, Refusal
 from slackwater.core.arrow import INSTANT
+from slackwater.log import Updates
+from slackwater.log.records import encode
 
 NOW = Instant(1_800_000_000_000_000)
 COLUMNS = (
@@ -177,6 +179,25 @@ def test_a_run_is_what_its_arrivals_are_one_after_the_other(monkeypatch: pytest.
     # A fast path that takes nothing would be equal too.
     assert taken > 240
     assert together > 60
+
+
+def test_a_buffer_may_be_longer_than_its_numbers() -> None:
+    def odd(kind: pa.DataType, made: bytes) -> pa.Array:
+        return pa.Array.from_buffers(kind, 3, [None, pa.py_buffer(made + b"odd")]).slice(1)
+
+    columns = {
+        "id": pa.array([1, 2], pa.int64()),
+        "name": pa.array(["a", "b"]),
+        "value": odd(pa.float64(), np.array([math.nan, 1.5, 2.5]).tobytes()),
+        "at": odd(INSTANT, np.array([0, NOW, NOW + 1], np.int64).tobytes()),
+        "$seq": pa.array([1, 2], pa.int64()),
+    }
+    arrival = Arrival("dated", "s", pa.RecordBatch.from_pydict(columns), "test")
+    found = admit_run([arrival], [NOW], DATED, {}, LIMITS)
+    assert found is not None
+    assert found.accepted.equals(admit_generally(arrival, DATED, Seen(), NOW, LIMITS).accepted)
+    encoded = encode(Updates("dated", found.accepted, NOW))
+    assert (encoded.earliest, encoded.latest) == (NOW, NOW + 1)
 
 
 def test_plain_rows_take_the_fast_path_and_one_fault_leaves_it() -> None:

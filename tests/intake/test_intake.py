@@ -348,6 +348,26 @@ def test_requests_taken_together_are_what_they_are_one_after_the_other() -> None
     assert shared > 100
 
 
+def test_requests_that_nothing_can_take_leave_their_neighbours_alone() -> None:
+    dated = TableSchema(
+        "dated", (Column("id", DataType.BIGINT, nullable=False), Column("at", DataType.TIMESTAMP)), ("id",), "at"
+    )
+
+    def request(key: int, **more: pa.Array) -> RowsRequest:
+        columns = {"id": pa.array([key], pa.int64()), "at": pa.array(["2023-03-01T12:00:00Z"]), **more}
+        return RowsRequest([Arrival("dated", "s", pa.RecordBatch.from_pydict(columns), "test")])
+
+    log = MemoryLog()
+    intake = Intake(log, CLOCK)
+    intake.define(dated)
+    nowhere = pa.array([1], pa.timestamp("us", tz="Nowhere/Nothing"))
+    outcomes = intake.take_all([request(1), request(2), request(3, x=nowhere), request(4, x=nowhere)])
+    kinds = [isinstance(one, IntakeReceipt) for one in outcomes]
+    assert kinds == [True, True, False, False]
+    entries = [entry.record for entry in log.read(Position(0)) if isinstance(entry.record, Updates)]
+    assert [key for record in entries for key in record.batch.column("id").to_pylist()] == [1, 2]
+
+
 def memory_of(intake: Intake) -> bytes:
     memory = intake._memory
     memory.place = Place(1, Position(0))

@@ -224,9 +224,10 @@ def _are_sane(times: pa.Array, earliest: Instant, latest: Instant) -> bool:
 
 def _numbers(values: pa.Array, kind: "np.dtype[np.generic]") -> npt.NDArray[np.generic]:
     """The numbers in an array's buffer, those below nulls too."""
-    buffer = values.buffers()[1]
-    begin = values.offset
-    found: npt.NDArray[np.generic] = np.frombuffer(buffer, kind)[begin : begin + len(values)]
+    # A buffer may be longer than its numbers, and not by whole ones.
+    found: npt.NDArray[np.generic] = np.frombuffer(
+        values.buffers()[1], kind, len(values), values.offset * kind.itemsize
+    )
     return found
 
 

@@ -181,7 +181,10 @@ class Intake:
             return error
 
     def _take_run(self, requests: Sequence[RowsRequest]) -> list[IntakeReceipt] | None:
-        """The receipts of requests that were taken as one; None, and nothing is taken, where that cannot be."""
+        """The receipts of requests that were taken as one; None, and nothing is taken, where that cannot be.
+
+        A fault of the program is met again where the request that it comes of is taken by itself.
+        """
         self._catch_up()
         arrivals = [arrival for request in requests for arrival in request.arrivals]
         table = self.tables.find(arrivals[0].table)
@@ -193,7 +196,10 @@ class Intake:
         stamps = [Instant(first + nth) for nth in range(len(arrivals))]
         known = self._memory.seen
         before = {arrival.source: known.get((table.name, arrival.source)) or Seen() for arrival in arrivals}
-        result = admit_run(arrivals, stamps, table, before, self._limits)
+        try:
+            result = admit_run(arrivals, stamps, table, before, self._limits)
+        except Exception:
+            return None
         if result is None:
             return None
         record = Updates(table.name, result.accepted, stamps[-1])

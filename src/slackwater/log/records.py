@@ -215,7 +215,7 @@ def decode_tables(body: bytes) -> tuple[TableSchema, ...]:
 
 def _span(times: pa.Array) -> tuple[Instant, Instant]:
     """The earliest and the latest of times; none is null."""
-    numbers = np.frombuffer(times.buffers()[1], np.int64)[times.offset : times.offset + len(times)]
+    numbers = np.frombuffer(times.buffers()[1], np.int64, len(times), times.offset * 8)
     return Instant(int(numbers.min())), Instant(int(numbers.max()))
 
 
