@@ -18,6 +18,7 @@ from slackwater.core.errors import HistoryReplaced
 from slackwater.core.lineage import Lineage
 from slackwater.core.types import Position
 from slackwater.log import Entry, LocalLog, MemoryLog, MemoryStore, Record, TableDefined, Updates
+from slackwater.server import log_follower
 from slackwater.server.log_follower import LogFollower
 from slackwater.sessions.engine import NodeEngine
 from slackwater.sources.typed_json import TypedJsonReader
@@ -118,6 +119,19 @@ async def test_what_is_handed_over_is_applied_and_what_is_not_is_read() -> None:
         rows = [engine.host.latest("items").rows.to_pylist() for engine in (made._engine, replayed)]
         assert sorted(map(str, rows[0])) == sorted(map(str, rows[1]))
         assert (len(reads) == 0) == (handed == 30)
+
+
+def test_no_more_waits_in_memory_than_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine that falls behind reads the log: what is durable there is not kept here besides."""
+    monkeypatch.setattr(log_follower, "MOST_HANDED", 10)
+    bench = Bench()
+    for afar in (False, True):
+        made = LogFollower(MemoryLog(), "the log", NodeEngine(), {}, 1_000_000, writable=True, afar=afar)
+        held = []
+        for key in range(50):
+            made.hand([Entry(Position(key), bench.updates((key, 1.0)))])
+            held.append(sum(entry.end - entry.first for entry in made._handed))
+        assert max(held) == (0 if afar else 10)
 
 
 def has_applied(follower: LogFollower, position: int) -> bool:

@@ -38,8 +38,8 @@ APART_SECONDS = 0.003
 """Least time between the beginnings of two steps of the own log: rows that come one by one share a step."""
 AWAY_SECONDS = 0.5
 """Pause before the next poll of a log that could not be read."""
-MOST_HANDED = 1_000
-"""Records that wait to be applied without being read again."""
+MOST_HANDED = 200_000
+"""Rows that wait to be applied without being read again."""
 _AS_THEY_ARE = (Updates, Quarantined, TimePassed)
 """Records that are equal to what is decoded of them."""
 ROWS_AHEAD = 50_000
@@ -109,10 +109,12 @@ class LogFollower:
 
     def hand(self, entries: Sequence[Entry]) -> None:
         """Take over entries that this process has made durable."""
-        if not entries or not all(isinstance(entry.record, _AS_THEY_ARE) for entry in entries):
+        # A log on a bus is always read.
+        if self._afar or not entries or not all(isinstance(entry.record, _AS_THEY_ARE) for entry in entries):
             return
-        if self._handed and (self._handed[-1].end != entries[0].first or len(self._handed) >= MOST_HANDED):
-            self._handed.clear()
+        handed = self._handed
+        if handed and (handed[-1].end != entries[0].first or entries[-1].end - handed[0].first > MOST_HANDED):
+            handed.clear()
         self._handed += entries
 
     def check_history(self, lineage: Lineage, end: Position) -> None:
