@@ -102,6 +102,12 @@ def test_what_is_read_by_the_schema_is_admitted_as_what_is_read_exactly() -> Non
     assert refused > 5
 
 
+def test_a_table_whose_names_json_escapes_is_left_to_the_exact_reader() -> None:
+    for name in ('a"b', "a\\b"):
+        table = TableSchema("t", (Column("id", DataType.BIGINT, nullable=False), Column(name, DataType.TEXT)), ("id",))
+        assert TypedJsonReader(table).read(json.dumps({"id": 1, name: "x"}).encode()) is None
+
+
 def test_only_lines_that_are_as_they_should_be_are_read() -> None:
     reader = TypedJsonReader(TABLE)
     for line in LINES:

@@ -52,6 +52,13 @@ class TypedJsonReader:
     def __init__(self, table: TableSchema) -> None:
         names = [column.name for column in table.columns]
         fields = [f"c{place}" for place in range(len(names))]
+        self._decoder: msgspec.json.Decoder[Any] | None = None
+        self._columns = [
+            (name, field, _ARROW[column.type]) for name, field, column in zip(names, fields, table.columns, strict=True)
+        ]
+        if any('"' in name or "\\" in name for name in names):
+            # The compiled decoder has no members that JSON writes in another way than they are.
+            return
         row = msgspec.defstruct(
             "TypedRow",
             [
@@ -67,9 +74,6 @@ class TypedJsonReader:
             gc=False,
         )
         self._decoder = msgspec.json.Decoder(row)
-        self._columns = [
-            (name, field, _ARROW[column.type]) for name, field, column in zip(names, fields, table.columns, strict=True)
-        ]
 
     def read(self, body: bytes, first: int | None = None) -> list[pa.RecordBatch] | None:
         """The rows in batches as the exact reader would cut them; None where the exact reader has to look.
@@ -111,9 +115,9 @@ class TypedJsonReader:
 
     def _rows(self, body: bytes) -> Sequence[Any] | None:
         """The objects, if each stands on a line of its own and nothing else does."""
-        ends = body.count(b"\n")
-        if body[:1] != b"{":
+        if self._decoder is None or body[:1] != b"{":
             return None
+        ends = body.count(b"\n")
         between = ends - 1 if body[-1:] == b"\n" else ends
         if between == 0 and len(body) <= LONGEST_LINE:
             return [self._decoder.decode(body)]

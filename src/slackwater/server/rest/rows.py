@@ -2,8 +2,9 @@
 
 import asyncio
 import hashlib
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from http import HTTPStatus
 
 import msgspec
@@ -72,7 +73,13 @@ async def send_rows(call: Call) -> Response:
     blank = Arrival(table, source, _EMPTY, f"POST by {call.caller.name}", timezone=timezone)
 
     def parse() -> list[Arrival]:
-        made = _from_json(body, blank, first, schema) if kind == JSON_LINES else _from_arrow(body, blank, first, call)
+        if kind == ARROW:
+            made = _from_arrow(body, blank, first, call)
+        elif operation == "delete":
+            # Nearly all cells are missing, and admission looks at each row.
+            made = _from_lines(body, blank, first)
+        else:
+            made = _from_json(body, blank, first, schema)
         return [_deleting(arrival) for arrival in made] if operation == "delete" else made
 
     request = None if key is None else RequestKey(key, _digest(kind, first, operation, timezone, body=body))
@@ -114,6 +121,11 @@ def _from_json(body: bytes, blank: Arrival, first: int | None, table: TableSchem
     batches = None if first is None and table.event_time is not None else reader_of(table).read(body, first)
     if batches is None:
         return _from_lines(body, blank, first)
+
+    @cache
+    def line_by_line() -> list[Arrival]:
+        return _from_lines(body, blank, first)
+
     return [
         Arrival(
             blank.table,
@@ -121,14 +133,14 @@ def _from_json(body: bytes, blank: Arrival, first: int | None, table: TableSchem
             batch,
             blank.place,
             timezone=blank.timezone,
-            original=partial(_line_by_line, body, blank, first, nth),
+            original=partial(_at, line_by_line, nth),
         )
         for nth, batch in enumerate(batches)
     ]
 
 
-def _line_by_line(body: bytes, blank: Arrival, first: int | None, nth: int) -> Arrival:
-    return _from_lines(body, blank, first)[nth]
+def _at(arrivals: Callable[[], list[Arrival]], nth: int) -> Arrival:
+    return arrivals()[nth]
 
 
 def _from_lines(body: bytes, blank: Arrival, first: int | None) -> list[Arrival]:
@@ -172,8 +184,7 @@ def _deleting(arrival: Arrival) -> Arrival:
     if arrival.batch.num_columns == 0:
         return arrival
     deletions = pa.array(np.full(arrival.batch.num_rows, int(Operation.DELETE), np.int8))
-    batch, original = arrival.batch.append_column(OPERATION, deletions), arrival.original
-    return replace(arrival, batch=batch, original=None if original is None else lambda: _deleting(original()))
+    return replace(arrival, batch=arrival.batch.append_column(OPERATION, deletions))
 
 
 async def list_quarantine(call: Call) -> Response:
