@@ -39,7 +39,8 @@ def test_neighbours_with_the_same_columns_are_one_arrival() -> None:
     "cells",
     [
         [1, 2], [1.5, 2], [2**60, 1.5], ["a", None], [True, None], [None, None], [1, "a"], [True, 1], [2**63, 1],
-        [2**70, 1], ["2026-11-19T00:00:00Z"], [float("nan"), 1.0], [1.5, "x", None, False],
+        [2**70, 1], [0.5, True], [True, 0.5], [1, 0.5, False], ["2026-11-19T00:00:00Z"],
+        [float("nan"), 1.0], [1.5, "x", None, False],
     ],
 )  # fmt: skip
 def test_cells_are_typed_as_in_json_rows(cells: list[WireScalar]) -> None:

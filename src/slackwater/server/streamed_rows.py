@@ -55,9 +55,13 @@ def _of_columns(layout: tuple[bool, tuple[str, ...]], alike: Sequence[Ingest]) -
 
 def _column(cells: list[WireScalar]) -> pa.Array:
     try:
-        return pa.array(cells)
+        made = pa.array(cells)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        made = None
+    # Among fractional numbers Arrow takes a truth value for one.
+    if made is None or (made.type == pa.float64() and bool in set(map(type, cells))):
         return columns([{"cell": cell} for cell in cells]).column(0)
+    return made
 
 
 def _of_arrow(message: Ingest, table: str, place: str) -> Iterator[Arrival]:
