@@ -138,6 +138,24 @@ def test_only_so_many_streams_at_once_but_any_number_one_after_the_other() -> No
         state.durable(take(state), receipt(1))
 
 
+def test_a_stream_that_was_refused_does_not_begin_anew_with_what_was_on_its_way() -> None:
+    state = streams()
+    state.received(rows(0, stream=1), 10)
+    taking = take(state)
+    for stream in range(2, 40):
+        # Others end in between, and some of them are refused as well.
+        state.received(rows(0, stream=stream), 10)
+        state.durable(take(state), receipt(1))
+        if stream == 30:
+            assert not state.failed(taking, StreamRefusal(404, "not_found", "there is no such table")).again
+        if stream > 30:
+            assert state.received(rows(1, stream=1), 10) is None
+            assert not list(state.due())
+        if stream == 32:
+            refused(state, rows(5, stream=stream))
+    assert len(state._streams) <= 3 * WINDOW.streams
+
+
 def test_without_right_table_source_or_window_a_stream_does_not_begin() -> None:
     assert refused(streams(StreamRefusal(404, "not_found", "no table")), rows(0)).code == "not_found"
     assert refused(streams(window=None), rows(0)).code == "forbidden"

@@ -211,6 +211,8 @@ class IngestStreams:
             stream.rewound = True
         else:
             stream.refused = True
+            # Behind those that were refused before.
+            self._streams[message.stream] = self._streams.pop(message.stream)
         return IngestRefused(message.stream, stream.expected, refusal.status, refusal.code, refusal.why, refusal.again)
 
     def _refusal_of_beginning(self, message: Ingest) -> StreamRefusal | None:
@@ -220,9 +222,11 @@ class IngestStreams:
             return _bad(f"a source has 1 to {LONGEST_SOURCE} characters, this one has {len(message.source)}")
         most = self._window.streams
         if len(self._streams) > most:
-            # What was sent before a refusal was heard may still arrive: such a stream is not to begin anew.
+            # What was sent before a refusal was heard may still arrive: such a stream is not to begin anew. Of no more
+            # streams than may be busy is anything on its way, so of those that are over it is the latest.
+            over = {number: one for number, one in self._streams.items() if one.refused}
             kept = {number: one for number, one in self._streams.items() if one.busy or one.rewound}
-            self._streams = kept | {message.stream: self._streams[message.stream]}
+            self._streams = kept | dict([*over.items()][-most:]) | {message.stream: self._streams[message.stream]}
             busy = sum(one.busy for one in kept.values())
         else:
             busy = 0
