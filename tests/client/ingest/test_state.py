@@ -102,6 +102,18 @@ def test_a_refusal_for_good_ends_the_stream_and_keeps_the_count_of_what_is_under
     assert (made.rows, stream.durable) == (0, 1)
 
 
+def test_a_stream_that_is_over_sends_nothing_again() -> None:
+    made = state(1)
+    push(made, 1, 0, 1, 2)
+    assert sent(made) == ["1/0", "1/1", "1/2"]
+    made.received(IngestRefused(1, 2, 400, "bad_request", "another shape", again=False), 0)
+    # What was on its way to the log then, the node could not take.
+    made.received(busy(1, 0), 0)
+    assert sent(made, now=10_000) == []
+    assert made.due() is None
+    assert (made.rows, made.bytes) == (0, 0)
+
+
 def test_a_message_that_never_fits_ends_its_stream_alone() -> None:
     made = state(1, 2)
     push(made, 2, 0)

@@ -204,7 +204,10 @@ class IngestState:
             batch = stream.sent.pop()
             self._free(stream, batch)
             stream.waiting.appendleft(batch)
-        if message.again:
+        if stream.refused is not None:
+            # It is over already; nothing is sent again.
+            stream.waiting.clear()
+        elif message.again:
             stream.refusals += 1
             self._paused[stream.number] = now + int(self._backoff.delay(stream.refusals, self._jitter))
             self._turns.pop(stream.number, None)
