@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.core import Column, DataType, TableSchema
+from slackwater.core.query import OneShot
 from slackwater.core.statement import Select
 from slackwater.evaluator import Evaluator
 from slackwater.server.oneshot import plans as plans_module
@@ -109,6 +110,118 @@ def test_another_table_under_the_name_is_another_plan() -> None:
     assert plans.find(sql, wider) is None
 
 
+KEYED = TableSchema(
+    "Keyed",
+    (Column("n", DataType.BIGINT, nullable=False), Column("t", DataType.TEXT, nullable=False)),
+    ("n", "t"),
+)
+NUMBERED = TableSchema("Numbered", (Column("n", DataType.BIGINT, nullable=False),), ("n",))
+
+
+@pytest.mark.parametrize(
+    ("table", "first", "second", "others"),
+    [
+        # A text with a unit in it is more than a value.
+        (
+            QUOTES,
+            "SELECT price FROM quotes WHERE at > CAST('2026-01-01 00:00:00Z' AS TIMESTAMP) + INTERVAL '5 day'",
+            "SELECT price FROM quotes WHERE at > CAST('2026-01-01 00:00:00Z' AS TIMESTAMP) + INTERVAL '6 day'",
+            ["SELECT price FROM quotes WHERE at > CAST('2026-01-01 00:00:00Z' AS TIMESTAMP) + INTERVAL '7 hours'"],
+        ),
+        # Zeros before a number are kept, and beyond so many digits it is no key.
+        (
+            NUMBERED,
+            "SELECT n FROM numbered WHERE n = 5",
+            "SELECT n FROM numbered WHERE n = 6",
+            [f"SELECT n FROM numbered WHERE n = {n}" for n in ("007", "00", "0", "9" * 18, "9" * 19, "-5", "7.0")],
+        ),
+        (
+            NUMBERED,
+            "SELECT n FROM numbered WHERE n IN (007, 5)",
+            "SELECT n FROM numbered WHERE n IN (007, 6)",
+            ["SELECT n FROM numbered WHERE n IN (007, 7)", "SELECT n FROM numbered WHERE n IN (7, 007)"],
+        ),
+        (
+            KEYED,
+            "SELECT n FROM keyed WHERE n = 007 AND t = 'a'",
+            "SELECT n FROM keyed WHERE n = 007 AND t = 'b'",
+            ["SELECT n FROM keyed WHERE n = 007 AND t = 'c'", "SELECT n FROM keyed WHERE n = 7 AND t = 'c'"],
+        ),
+    ],
+)
+def test_a_plan_by_shape_is_that_of_binding_or_none(
+    table: TableSchema, first: str, second: str, others: list[str]
+) -> None:
+    tables = {table.name: table}
+    plans = PlanCache(EVALUATOR)
+    for sql in (first, second):
+        statement = bind(parse(sql), Catalog((table,)))
+        assert isinstance(statement, Select)
+        assert plans.find(sql, tables) is None
+        assert plans.make(sql, statement.query, tables) == bound(sql, tables)
+    for sql in (*others, first, second):
+        assert plans.find(sql, tables) in (None, bound(sql, tables)), sql
+
+
+class Folding:
+    """A lowering that writes one text and one number in another way than all others."""
+
+    def statement(self, query: OneShot) -> str:
+        return EVALUATOR.statement(query).replace("'day'", "'DAY'").replace("< 0", "< 0.0")
+
+
+@pytest.mark.parametrize("condition", ["symbol = 'day'", "price < 0"])
+def test_a_template_that_does_not_give_the_plan_is_not_kept(condition: str) -> None:
+    plans, sql = PlanCache(Folding()), f"SELECT price FROM quotes WHERE {condition}"
+    statement = bind(parse(sql), Catalog((QUOTES,)))
+    assert isinstance(statement, Select)
+    for _ in range(3):
+        found = plans.find(sql, TABLES) or plans.make(sql, statement.query, TABLES)
+        assert found.statement == Folding().statement(statement.query)
+
+
+def test_a_quote_that_is_not_closed_is_no_literal() -> None:
+    plans = PlanCache(EVALUATOR)
+    for sql in ("SELECT price FROM quotes WHERE symbol = 'a' AND volume = 1",) * 2:
+        learn(plans, sql)
+    assert plans.find("SELECT price FROM quotes WHERE symbol = 'b' AND volume = 2", TABLES) is not None
+    assert plans.find("SELECT price FROM quotes WHERE symbol = ?' AND volume = 2", TABLES) is None
+    assert plans.find("SELECT price FROM quotes WHERE symbol = 'b' AND volume = ?0", TABLES) is None
+
+
+def test_tables_that_change_while_a_plan_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    plans = PlanCache(EVALUATOR)
+    wider = {"Quotes": TableSchema("Quotes", (*QUOTES.columns, Column("more", DataType.TEXT)), ("symbol",))}
+    shape_of = plans_module._shape
+
+    def changed_meanwhile(sql: str) -> plans_module._Shape | None:
+        monkeypatch.setattr(plans_module, "_shape", shape_of)
+        plans.find(sql, wider)
+        return shape_of(sql)
+
+    for number in range(3):
+        sql = "SELECT * FROM quotes" if number == 0 else f"SELECT * FROM quotes WHERE volume = {number}"
+        statement = bind(parse(sql), Catalog((QUOTES,)))
+        assert isinstance(statement, Select)
+        plans.find(sql, TABLES)
+        monkeypatch.setattr(plans_module, "_shape", changed_meanwhile)
+        plans.make(sql, statement.query, TABLES)
+        assert plans.find(sql, wider) is None
+
+
+def test_many_letters_are_no_bounded_cost() -> None:
+    plans = PlanCache(EVALUATOR)
+    sql = "SELECT UPPER(CASE WHEN volume > 5 THEN '{}' ELSE 'b' END) AS x FROM quotes"
+    for text in ("a", "b", "c"):
+        learn(plans, sql.format(text))
+        assert bound(sql.format(text)).is_bounded()
+    for length in (2_000, 60_000):
+        long = sql.format("x" * length)
+        assert not bound(long).is_bounded()
+        assert plans.find(long, TABLES) in (None, bound(long))
+    assert plans.find(sql.format("x" * 2_000), TABLES) is not None
+
+
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plans_module, "MOST_TEXTS", 3)
     monkeypatch.setattr(plans_module, "MOST_SHAPES", 3)
@@ -117,9 +230,9 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         learn(plans, f"SELECT price AS x{number} FROM quotes")
         for value in (1, 2, 3):
             learn(plans, f"SELECT price AS x{number} FROM quotes WHERE volume = {value}")
-        assert len(plans._texts) <= 3
-        assert len(plans._shapes) <= 3
-        assert len(plans._tried) <= 3
+        assert len(plans._known.texts) <= 3
+        assert len(plans._known.shapes) <= 3
+        assert len(plans._known.tried) <= 3
     long = f"SELECT price FROM quotes WHERE symbol = '{'x' * 5000}'"
     learn(plans, long)
     assert plans.find(long, TABLES) is None

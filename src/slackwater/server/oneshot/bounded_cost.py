@@ -14,6 +14,8 @@ MOST_CELLS = 20_000
 """Rows times columns of the table."""
 MOST_BYTES = 1 << 20
 """Bytes of its rows: texts may be long."""
+MOST_LETTERS = 1_024
+"""Letters of all texts in the statement: each function may make a copy of them for each row."""
 _MOST_NODES = 300
 _BOUNDED = frozenset(
     {
@@ -36,6 +38,11 @@ def has_bounded_cost(tree: exp.Expr) -> bool:
         and keys.count("table") == 1
         and _BOUNDED.issuperset(keys)
     )
+
+
+def letters_in(tree: exp.Expr) -> int:
+    """Letters of the texts in a statement."""
+    return sum(len(node.name) for node in tree.find_all(exp.Literal) if node.is_string)
 
 
 def is_small(latest: LatestTable) -> bool:

@@ -102,7 +102,8 @@ def _value(literal: exp.Expr, schema: TableSchema, column: str) -> int | str | N
     if kind is DataType.TEXT and literal.is_string and sign == 1:
         return text
     if kind is DataType.BIGINT and not literal.is_string and text.isdecimal() and text.isascii():
-        return sign * int(text) if len(text) <= _DIGITS else None
+        # Zeros before it make it no other number, but a plan by shape knows only literals as they are written.
+        return sign * int(text) if len(text) <= _DIGITS and str(int(text)) == text else None
     return None
 
 

@@ -12,7 +12,7 @@ Design
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
@@ -21,7 +21,7 @@ from slackwater.core.query import OneShot
 from slackwater.core.schema import TableSchema
 from slackwater.core.statement import Select
 from slackwater.core.types import Key
-from slackwater.server.oneshot.bounded_cost import has_bounded_cost
+from slackwater.server.oneshot.bounded_cost import MOST_LETTERS, has_bounded_cost, letters_in
 from slackwater.server.oneshot.lookup import Lookup, lookup_of
 from slackwater.sql import Catalog, bind, parse
 
@@ -35,6 +35,8 @@ _TOKEN = re.compile(
 )
 _UNSHAPED = ("--", "/*", "\\", "$", "''")
 """Comments and escapes: statements with them are remembered by their text alone."""
+_NUMBER, _TEXT = "\0i", "\0s"
+"""Marks of literals in a shape; no statement that has a shape has such a character."""
 _DIGITS = 18
 _FIRST_SAMPLE = 700_000_001
 
@@ -58,7 +60,24 @@ class QueryPlan:
     tables: tuple[str, ...]
     lookup: Lookup | None = None
     bounded: bool = False
-    """True where its cost is bounded by the size of its table."""
+    """True where its cost is bounded by the size of its table and its letters."""
+    letters: int = 0
+    """Letters of the texts in the statement."""
+
+    def is_bounded(self) -> bool:
+        """True where its cost is bounded by the size of its table alone: the letters are few."""
+        return self.bounded and self.letters <= MOST_LETTERS
+
+
+class _Known:
+    """What is remembered for the tables as they were at one time."""
+
+    def __init__(self, tables: Mapping[str, TableSchema]) -> None:
+        self.tables = tables
+        self.texts: dict[str, QueryPlan] = {}
+        self.shapes: dict[str, _PlanTemplate | None] = {}
+        """Templates of shapes; None of those that were met once, or have none."""
+        self.tried: set[str] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +104,8 @@ class _PlanTemplate:
         if lookup is not None:
             keys = tuple(self._key(key, literals) for key in lookup.keys)
             lookup = replace(lookup, keys=keys)
-        return QueryPlan("".join(written), self.plan.tables, lookup, self.plan.bounded)
+        letters = self.plan.letters + _letters(literals) - _letters(self.samples)
+        return QueryPlan("".join(written), self.plan.tables, lookup, self.plan.bounded, letters)
 
     def _key(self, key: Key, literals: tuple[int | str, ...]) -> Key:
         return tuple(self._part(part, literals) for part in key)
@@ -104,41 +124,36 @@ class PlanCache:
 
     def __init__(self, lowering: Lowering) -> None:
         self._lowering = lowering
-        self._tables: Mapping[str, TableSchema] = {}
-        self._texts: dict[str, QueryPlan] = {}
-        self._shapes: dict[str, _PlanTemplate | None] = {}
-        """Templates of shapes; None of those that were met once, or have none."""
-        self._tried: set[str] = set()
+        self._known = _Known({})
+        """Replaced as a whole: a plan that is made meanwhile is remembered by the former one alone."""
 
     def find(self, sql: str, tables: Mapping[str, TableSchema]) -> QueryPlan | None:
         """The plan of a statement that was met before, or whose shape was."""
-        if tables != self._tables:
-            self._tables = dict(tables)
-            self._texts, self._shapes, self._tried = {}, {}, set()
-        known = self._texts.get(sql)
+        if tables != self._known.tables:
+            self._known = _Known(dict(tables))
+        known = self._known.texts.get(sql)
         if known is not None:
             return known
         shape = _shape(sql)
-        template = None if shape is None else self._shapes.get(shape.text)
+        template = None if shape is None else self._known.shapes.get(shape.text)
         return None if shape is None or template is None else template.plan_of(shape.literals)
 
     def make(self, sql: str, query: OneShot, tables: Mapping[str, TableSchema]) -> QueryPlan:
-        """The plan of a bound query, remembered; that of its shape too, when it is met for the second time."""
+        """The plan of a query bound to these tables, remembered; met for the second time, that of its shape too."""
+        known = self._known
         plan = self._plan(query, tables)
-        if len(sql) > LONGEST_TEXT or tables != self._tables:
+        if len(sql) > LONGEST_TEXT or tables != known.tables:
             return plan
         shape = _shape(sql)
-        if shape is None or shape.text in self._tried:
-            _remember(self._texts, sql, plan, MOST_TEXTS)
-        elif shape.text in self._shapes:
-            self._tried.add(shape.text)
-            template = self._template(sql, plan, shape, tables)
-            if tables == self._tables:
-                self._shapes[shape.text] = template
+        if shape is None or shape.text in known.tried:
+            _remember(known.texts, sql, plan, MOST_TEXTS)
+        elif shape.text in known.shapes:
+            known.tried.add(shape.text)
+            known.shapes[shape.text] = self._template(sql, plan, shape, tables)
         else:
-            if len(self._shapes) >= MOST_SHAPES:
-                self._tried.clear()
-            _remember(self._shapes, shape.text, None, MOST_SHAPES)
+            if len(known.shapes) >= MOST_SHAPES:
+                known.tried.clear()
+            _remember(known.shapes, shape.text, None, MOST_SHAPES)
         return plan
 
     def _plan(self, query: OneShot, tables: Mapping[str, TableSchema]) -> QueryPlan:
@@ -146,7 +161,8 @@ class PlanCache:
         if len(query.tables) != 1:
             return QueryPlan(statement, query.tables)
         tree = parse(query.text).tree
-        return QueryPlan(statement, query.tables, lookup_of(tree, tables[query.tables[0]]), has_bounded_cost(tree))
+        lookup = lookup_of(tree, tables[query.tables[0]])
+        return QueryPlan(statement, query.tables, lookup, has_bounded_cost(tree), letters_in(tree))
 
     def _template(
         self, sql: str, plan: QueryPlan, shape: _Shape, tables: Mapping[str, TableSchema]
@@ -188,7 +204,7 @@ def _shape(sql: str) -> _Shape | None:
             pieces.append(token.group())
         else:
             literals.append(literal)
-            pieces.append("?0" if isinstance(literal, int) else "?'")
+            pieces.append(_NUMBER if isinstance(literal, int) else _TEXT)
     return _Shape("".join(pieces), tuple(literals)) if 0 < len(literals) <= MOST_LITERALS else None
 
 
@@ -205,6 +221,10 @@ def _with_literals(sql: str, literals: list[int | str]) -> str:
     """A statement with other literals in the places of its own."""
     rest = iter(literals)
     return "".join(token.group() if _literal(token) is None else _written(next(rest)) for token in _TOKEN.finditer(sql))
+
+
+def _letters(literals: Iterable[int | str]) -> int:
+    return sum(len(one) for one in literals if isinstance(one, str))
 
 
 def _written(literal: int | str) -> str:

@@ -1,6 +1,7 @@
 """REST of one-shot queries: SELECT on the latest state, SHOW, EXPLAIN."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
 from http import HTTPStatus
 from itertools import islice
@@ -11,6 +12,8 @@ from sqlglot import exp
 from starlette.responses import Response
 
 from slackwater.core.errors import NotSupported, SqlError
+from slackwater.core.region import Region
+from slackwater.core.schema import TableSchema
 from slackwater.core.statement import Catalogued, Explain, Select, Show, Statement, Subscribe
 from slackwater.core.types import Position
 from slackwater.evaluator import check_size
@@ -74,10 +77,9 @@ async def ask(call: Call) -> Response:
             # Read the statement itself, not one of its shape, to say what is wrong and where.
             await _bound(call, question.sql)
             raise
-    statement = await _bound(call, question.sql)
+    statement, tables = await _read(call, question.sql)
     match statement:
         case Select(query):
-            tables = dict(call.node.engine.tables)
             plan = await asyncio.to_thread(call.service.plans.make, question.sql, query, tables)
             return await _selected(call, plan, arrow)
         case Show(what):
@@ -124,11 +126,17 @@ async def _explained(call: Call, statement: Statement) -> ExplainTree:
 
 
 async def _bound(call: Call, sql: str) -> Statement:
+    return (await _read(call, sql))[0]
+
+
+async def _read(call: Call, sql: str) -> tuple[Statement, Mapping[str, TableSchema]]:
+    """A statement, and the tables as they were when it was bound to them."""
     # A long statement takes a while to read; meanwhile others are served.
     parsed = await asyncio.to_thread(parse, sql)
     engine = call.node.engine
-    catalog = Catalog(tuple(engine.tables.values()), subscriptions=_names_for(parsed.tree, engine))
-    return await asyncio.to_thread(bind, parsed, catalog)
+    tables = dict(engine.tables)
+    catalog = Catalog(tuple(tables.values()), subscriptions=_names_for(parsed.tree, engine))
+    return await asyncio.to_thread(bind, parsed, catalog), tables
 
 
 def _names_for(tree: exp.Expr, engine: NodeEngine) -> tuple[str, ...]:
@@ -152,14 +160,19 @@ def _names_for(tree: exp.Expr, engine: NodeEngine) -> tuple[str, ...]:
 async def _selected(call: Call, plan: QueryPlan, arrow: bool) -> Response:
     if plan.lookup is not None:
         return _looked_up(call, plan.lookup, arrow)
-    if plan.bounded and is_small(call.node.engine.host.latest(plan.tables[0])):
+    if plan.is_bounded() and is_small(call.node.engine.host.latest(plan.tables[0])):
         call.node.engine.check_question(plan.tables)
         rows, as_of = visible_rows(call, plan.tables[0]), call.node.engine.position
         body = await call.service.small_tables.answer(plan.statement, plan.tables[0], rows, as_of, arrow)
         return _answered(body, as_of, arrow)
-    grant = call.node.registrar.rights.of(call.caller.name)
+    caller, registrar = call.caller.name, call.node.registrar
+
+    def rights(table: str) -> Region:
+        # As they are at the position of the answer: a question may wait for its turn.
+        return registrar.rights.of(caller).of(table)
+
     question = PoolQuestion(plan.statement, plan.tables, arrow)
-    asked = asyncio.ensure_future(call.service.pool.answer(call.caller.name, question, grant.of))
+    asked = asyncio.ensure_future(call.service.pool.answer(caller, question, rights))
     gone = asyncio.ensure_future(call.disconnected())
     try:
         await asyncio.wait((asked, gone), return_when=asyncio.FIRST_COMPLETED)
