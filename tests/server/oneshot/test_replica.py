@@ -131,6 +131,42 @@ def test_a_stream_that_grew_is_replaced_and_one_of_a_new_table_too(monkeypatch: 
     world.close()
 
 
+def test_a_stream_of_few_long_rows_is_replaced_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams_module, "_LEAST_BYTES", 10_000)
+    world = World()
+    largest = 0
+    for value in range(100):
+        world.fold([(1, "x" * 5_000, True, float(value), None, False)])
+        assert plain(world.read()) == world.host.latest("things").rows.to_pylist()
+        largest = max(largest, world.streams.bytes)
+    assert largest < 50_000
+    # A large table has a long stream, which is not replaced for that.
+    world.fold([(k, "x" * 5_000, True, 0.0, None, False) for k in range(20)])
+    world.read()
+    world.fold([(k, "x" * 5_000, True, 0.5, None, False) for k in range(20)])
+    world.read()
+    assert world.replica is not None
+    number = world.replica.number
+    for value in range(10):
+        world.fold([(1, "x", True, float(value), None, False)])
+        assert plain(world.read()) == world.host.latest("things").rows.to_pylist()
+    assert world.replica.number == number
+    world.close()
+
+
+def test_the_stream_of_a_dropped_table_goes_with_the_next_question() -> None:
+    world = World()
+    world.fold([(1, "x", True, 1.0, None, False)])
+    former = world.streams.complete(["things"])["things"]
+    other = TableSchema("others", TABLE.columns, TABLE.key)
+    world.host.define(other, Position(50))
+    world.host.drop("things", Position(51))
+    assert world.streams.complete(["others"]).keys() == {"others"}
+    assert not world.streams.is_current("things", former.number)
+    assert former.descriptor == -1
+    world.close()
+
+
 def test_a_slice_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams_module, "SLICE", 4)
     world = World()

@@ -11,8 +11,9 @@ Design
     nobody asks for. A piece has at most `SLICE` rows, and the event loop serves others between two of them. Once all
     tables of a question lack at most a slice, their last pieces are written without a pause: they are of one position.
 
-    A stream that grew to several times its table is replaced by a new one. So is the stream of a table of which more
-    changed than a new one would cost, or that was made anew.
+    A stream that grew to several times its table, in rows or in bytes, is replaced by a new one. So is the stream of a
+    table of which more changed than a new one would cost, or that was made anew. One of a table that was dropped is let
+    go with the next question.
 """
 
 import os
@@ -33,7 +34,9 @@ SLICE = 8_192
 _MOST_REPEATS = 3
 """A stream of so many times the rows of its table is replaced."""
 _LEAST_ROWS = 65_536
-"""Streams of fewer rows are not worth replacing."""
+"""Streams of fewer rows are not worth replacing, unless they are long."""
+_LEAST_BYTES = 64 << 20
+"""Streams of fewer bytes are not long."""
 
 
 class RowStream:
@@ -52,6 +55,8 @@ class RowStream:
         """Slots to be written, each once."""
         self._at = 0
         self._most = max(_LEAST_ROWS, len(self._rest))
+        self._whole = len(self._rest)
+        self._most_bytes = _LEAST_BYTES
         self._fresh: list[Integers] = []
         """Slots that changed since `_rest` was made."""
         self._fresh_rows = 0
@@ -75,7 +80,8 @@ class RowStream:
     @property
     def outgrown(self) -> bool:
         """True when a new stream costs less than this one."""
-        return self._fresh_rows > self._most or self.rows > _MOST_REPEATS * self._most
+        repeats = self.rows > _MOST_REPEATS * self._most or self.end > _MOST_REPEATS * self._most_bytes
+        return repeats or self._fresh_rows > self._most
 
     def write(self) -> None:
         """Append a piece: of all that is missing, or as many rows as a piece may have."""
@@ -101,6 +107,9 @@ class RowStream:
             written += os.pwrite(self.descriptor, piece[written:], self.end + 8 + written)
         self.end += 8 + size
         self.rows += len(slots)
+        if self.rows <= self._whole:
+            # Still the table itself, whose size is not known before.
+            self._most_bytes = max(_LEAST_BYTES, self.end)
 
 
 class RowStreams:
@@ -143,6 +152,10 @@ class RowStreams:
 
     def complete(self, tables: Iterable[str]) -> dict[str, RowStream]:
         """Write what tables lack yet; then all their streams are of the same position."""
+        for name in [
+            name for name, one in self._streams.items() if self._host.latest_tables.get(name) is not one.latest
+        ]:
+            self._drop(name)
         streams = {name: self.stream(name) for name in tables}
         for stream in streams.values():
             while stream.missing:
