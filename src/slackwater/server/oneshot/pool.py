@@ -161,6 +161,8 @@ class WorkerPool:
 
     async def _worker(self) -> WorkerProcess:
         """A worker that is idle, or a new one."""
+        if self._ended:
+            raise Busy(_GOING_DOWN)
         while self._idle:
             worker = self._idle.pop()
             if worker.alive:
@@ -296,6 +298,9 @@ class WorkerPool:
     def end(self) -> None:
         """Kill all workers; questions that run or wait fail."""
         self._ended = True
+        for ticket in self._turns.dismiss():
+            if not ticket.done():
+                ticket.set_exception(Busy(_GOING_DOWN))
         for worker in self._workers:
             worker.kill()
 

@@ -75,6 +75,8 @@ class WorkerProcess:
         self._streams: dict[str, int] = {}
         """Numbers of the streams that the worker has."""
         self._asked = 0
+        self._torn = False
+        """True from the first byte of a message to its last: who stops there does not know where the next begins."""
         self._killed = False
         self.slow = False
         """True once it was made to let others come first."""
@@ -137,12 +139,15 @@ class WorkerProcess:
         """Cancel the question that runs; False if the process had to be killed for it."""
         if not self.alive:
             return False
+        if self._torn:
+            self.kill()
+            return False
         try:
             async with asyncio.timeout(GRACE_SECONDS):
                 await asyncio.get_running_loop().sock_sendall(self._connection, frame(CancelQuestion(self._asked)))
                 while not isinstance((await self._receive())[0], QuestionAnswered):
                     pass
-        except (OSError, EOFError, TimeoutError):
+        except (OSError, EOFError, TimeoutError, msgspec.DecodeError):
             self.kill()
             return False
         self._asked = 0
@@ -176,7 +181,9 @@ class WorkerProcess:
 
     async def _receive(self) -> tuple[FromWorker, bytes]:
         size, body = read_head(await self._exactly(HEAD_BYTES))
-        return read_from_worker(await self._exactly(size)), await self._exactly(body)
+        received = read_from_worker(await self._exactly(size)), await self._exactly(body)
+        self._torn = False
+        return received
 
     async def _exactly(self, size: int) -> bytes:
         loop = asyncio.get_running_loop()
@@ -187,4 +194,5 @@ class WorkerProcess:
             if not count:
                 raise EOFError("it closed its connection")
             at += count
+            self._torn = True
         return bytes(found)

@@ -70,3 +70,9 @@ class Turns(Generic[Ticket]):
             self._waiting[caller].remove(ticket)
             if not self._waiting[caller]:
                 del self._waiting[caller]
+
+    def dismiss(self) -> list[Ticket]:
+        """Nobody waits any more; those who did."""
+        dismissed = [ticket for tickets in self._waiting.values() for ticket in tickets]
+        self._waiting.clear()
+        return dismissed
