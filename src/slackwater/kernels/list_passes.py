@@ -145,7 +145,7 @@ def sweep(
 
 @compiled
 def publish(lists: Lists, values: Floats, position: int, waiting: int, marks: Marks, queue: Entries) -> int:
-    """Compute the queries in `queue` and publish the values that left their bounds; `queue` keeps these alone."""
+    """Compute the queries in `queue`, and publish the values that left their bounds: these alone stay in `queue`."""
     count = 0
     for k in range(waiting):
         node = queue[k]

@@ -24,12 +24,15 @@ Mathematics
     Neither test decides by itself; what they let through is computed and compared. A room is the bound (times the count
     for an average), less
         2⁻⁴⁶·M  +  Σ 2⁻⁴⁶·|factor|·(|old| + |new|)  +  Σ 2⁻⁵²·|gap|
-    over the changes since: more than all roundings of the gap, of the sum then and of the sum now taken together. A
-    sweep compares the distance of the sum from `center` with `reach`: for a sum these are the value published and the
-    bound, so that the test is the comparison itself. For an average both are multiplied by the count n, and the reach
-    is n·(bound·(1 − 2⁻⁵⁰) − 2⁻⁵⁰·|published|): the product, the quotient and two differences are rounded, each by at
-    most 2⁻⁵³ of either. So a query that a test passes over would have been found within its bound by computing it,
-    too; what is published is the same whichever way a batch goes, bit by bit, and a snapshot needs none of the four.
+    over the changes since: more than all roundings of the gap, of the sum then and of the sum now taken together. It is
+    2⁻¹⁰⁰⁰ less than that, for products so small that they are rounded by more than 2⁻⁴⁶ of themselves, and never more
+    than 2⁻⁴⁶·(half the greatest DOUBLE − M): so nothing overflows on the way to a sum whose gap stays inside. A sweep
+    compares the distance of the sum from `center` with `reach`: for a sum these are the value published and the bound,
+    so that the test is the comparison itself. For an average both are multiplied by the count n, and the reach is
+    n·(bound·(1 − 2⁻⁵⁰) − 2⁻⁵⁰·|published|): the product, the quotient and two differences are rounded, each by at
+    most 2⁻⁵³ of either. No reach is beyond DOUBLE: where the distance is, the query is computed. So a query that a test
+    passes over would have been found within its bound by computing it, too; what is published is the same whichever
+    way a batch goes, bit by bit, and a snapshot needs none of the four.
 
 An item's value is NaN where it has none; an item that gets or loses its value has its queries computed anew.
 """
@@ -51,7 +54,7 @@ Marks = npt.NDArray[np.uint8]
 
 LONGEST, LANES = 32, 4
 ROUNDING, ADDING, COMPARING = 2.0**-46, 2.0**-52, 2.0**-50
-LARGEST = float(np.finfo(np.float64).max)
+LARGEST, SMALL = float(np.finfo(np.float64).max), 2.0**-1000
 NOBODY = -1
 """The number of a lane without a query."""
 
@@ -122,17 +125,18 @@ def give_slack(lists: Lists, node: int, total: float, magnitude: float, count: i
     elif count == 0 and lists.there[node] == 0:
         reach = math.inf
     elif lists.there[node] == 1:
-        center, reach = said, within
+        center, reach = said, min(within, LARGEST)
         if function <= AVG:
             share = 1
             if function == AVG:
                 share = count
-                center, reach = said * share, share * (within * (1 - COMPARING) - COMPARING * abs(said))
+                center = said * share
+                reach = min(share * (within * (1 - COMPARING) - COMPARING * abs(said)), LARGEST)
             gap = total - said * share
-            room = within * share * (1 - ADDING) - ROUNDING * (magnitude + abs(said) * share)
-    # Not infinite: a total beyond the end of DOUBLE, which is no value, leaves them. What is NaN stays: all leaves it.
-    room = LARGEST if room == math.inf else room
-    reach = LARGEST if reach == math.inf else reach
+            room = within * share * (1 - ADDING) - ROUNDING * (magnitude + abs(said) * share) - SMALL
+            # Written so that a room of NaN, from numbers at the end of DOUBLE, does not stay.
+            if not room <= ROUNDING * (LARGEST / 2 - magnitude):
+                room = ROUNDING * (LARGEST / 2 - magnitude)
     lists.slack[2 * node] = gap
     lists.slack[2 * node + 1] = room
     lists.centers[node] = center

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from slackwater.core import AggregateFunction, Position
 from slackwater.kernels import list_passes
-from slackwater.kernels.aggregate_tree import AVG, COUNT, MAX, MIN
+from slackwater.kernels.aggregate_tree import AVG, COUNT, MAX, MIN, SUM
 from slackwater.processing.base import Values
 from slackwater.processing.bounded.column_aggregates import FUNCTIONS, ListedAggregates
 
@@ -144,6 +144,60 @@ def test_no_step_of_a_random_walk_is_missed(swept: tuple[bool, ...], monkeypatch
         assert plain(store.apply(slots, values[slots], Position(at))) == expected
         count += len(expected)
     assert count > 500
+
+
+@pytest.mark.parametrize("swept", [False, True])
+@pytest.mark.parametrize(
+    ("function", "values", "factors", "within", "steps"),
+    [
+        pytest.param(
+            SUM,
+            [4e307, 3e307, -2e307],
+            [1.0, 1.0, 1.0],
+            1.7e308,
+            [{0: 1e308}, {1: 8.5e307}],
+            id="on the way to a sum",
+        ),
+        pytest.param(SUM, [5e-324], [0.4], 0.0, [{0: 1e-323}], id="a product of a few digits"),
+        pytest.param(
+            AVG,
+            [1.7e308, math.nan],
+            [1.0, 1.0],
+            1.7e308,
+            [{1: 0.0}, {0: -1e308, 1: -7e307}],
+            id="a bound times a count",
+        ),
+        pytest.param(
+            AVG,
+            [1.7e308, math.nan, math.nan],
+            [1.0, 1.0, 1.0],
+            1.5e308,
+            [{1: -1.6e308, 2: -1.6e308}, {0: 1.6e308}, {0: 1e308}],
+            id="a value times a count",
+        ),
+    ],
+)
+def test_at_the_ends_of_double_a_walk_and_a_sweep_publish_the_same(
+    swept: bool,
+    function: int,
+    values: list[float],
+    factors: list[float],
+    within: float,
+    steps: list[dict[int, float]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(list_passes, "is_sweep_cheaper", lambda touches, members: swept)
+    oracle, store, slots = Oracle(), ListedAggregates(np.zeros(0, np.int64), np.zeros(0)), list(range(len(values)))
+    oracle.apply(slots, values)
+    store.apply(np.array(slots), np.array(values), Position(0))
+    oracle.queries[1] = function, list(zip(slots, factors, strict=True)), within
+    oracle.published[1] = oracle.value(1)
+    kind = next(kind for kind, code in FUNCTIONS.items() if code == function)
+    assert store.add(1, kind, np.array(slots), np.array(factors), within, 0) == oracle.published[1]
+    for at, step in enumerate(steps):
+        expected = oracle.apply(list(step), list(step.values()))
+        said = store.apply(np.array(list(step)), np.array(list(step.values())), Position(at + 1))
+        assert plain(said) == expected
 
 
 def test_a_large_batch_sweeps_and_a_small_one_walks() -> None:
