@@ -1,6 +1,13 @@
-"""JIT wrapper: typed access to numba's decorators; the only module that imports them."""
+"""JIT wrapper: typed access to numba's decorators; the only module that imports them.
+
+Machine code is kept on disk between runs. numba makes it anew when the file of the function has changed; but it has in
+it what the function calls and the constants it uses, which mostly stand in other files. So the code of each function is
+that of all kernels as they are now.
+"""
 
 from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import numba
@@ -8,22 +15,34 @@ import numpy as np
 import numpy.typing as npt
 from numba.core import cgutils
 from numba.cpython.unsafe.numbers import trailing_zeros as _trailing_zeros
-from numba.extending import intrinsic
+from numba.extending import intrinsic, is_jitted
 from numba.np.numpy_support import carray
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
+_KERNELS = sha256(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))).hexdigest()
+
+
+def _of_these_kernels(fast: Any) -> Any:
+    """Have code on disk used only if all kernels are those it was made with."""
+    has_code: bool = is_jitted(fast)
+    if has_code:
+        file = fast._cache._cache_file
+        file._source_stamp = file._source_stamp, _KERNELS
+    return fast
+
+
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a loop over NumPy arrays to machine code, kept on disk between runs; types stay as written."""
-    fast: Callable[P, R] = numba.njit(cache=True, nogil=True)(function)
+    fast: Callable[P, R] = _of_these_kernels(numba.njit(cache=True, nogil=True)(function))
     return fast
 
 
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
     """The same, copied into its callers: for steps of hot loops that take many arrays, where a call costs more."""
-    fast: Callable[P, R] = numba.njit(cache=True, nogil=True, inline="always")(function)
+    fast: Callable[P, R] = _of_these_kernels(numba.njit(cache=True, nogil=True, inline="always")(function))
     return fast
 
 
