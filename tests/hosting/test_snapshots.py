@@ -50,6 +50,15 @@ def test_a_shortened_one_is_noticed(folder: SnapshotFolder, length: int) -> None
     assert [one.position for one in folder.read(Position(0), END)] == [30]
 
 
+def test_drafts_of_killed_writers_are_removed(folder: SnapshotFolder) -> None:
+    before = sorted(folder.folder.iterdir())
+    for position in (3, 99):
+        (folder.folder / f"{position:020d}.snapshot.draft").write_bytes(b"half of a sta")
+    folder.drop_drafts()
+    assert sorted(folder.folder.iterdir()) == before
+    SnapshotFolder(folder.folder / "none").drop_drafts()
+
+
 def test_other_files_are_left_alone(folder: SnapshotFolder) -> None:
     (folder.folder / "notes.txt").write_text("mine")
     (folder.folder / "00000000000000000300.draft").write_bytes(b"half")

@@ -49,6 +49,9 @@ async def test_it_is_the_state_of_its_position(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(snapshot_schedule, "LOOK_SECONDS", 0.01)
     states: dict[int, bytes] = {}
     node = Node(NodeSettings(tmp_path / "node", snapshot_every=100))
+    draft = node.snapshots.folder / f"{3:020d}.snapshot.draft"
+    draft.parent.mkdir(parents=True)
+    draft.write_bytes(b"what a killed process has left")
     node.start(lambda: None)
     await appended(node, TableDefined(TABLE))
     taken: set[Position] = set()
@@ -58,6 +61,7 @@ async def test_it_is_the_state_of_its_position(tmp_path: Path, monkeypatch: pyte
         await asyncio.sleep(0.005)
         taken.add(node.snapshot_position)
     assert len(taken) > 2
+    assert not draft.exists()
     kept = list(node.snapshots.read(Position(0), node.log.end))
     assert kept
     for one in kept:

@@ -22,6 +22,7 @@ _MAGIC = b"SWSNAP02"
 _WITHOUT_INCARNATION = b"SWSNAP01"
 """The format before logs listed their incarnations."""
 _ASIDE = ".aside"
+_DRAFT = ".snapshot.draft"
 _INCARNATION = struct.Struct("<Q")
 _NAME = re.compile(r"^(\d{20})\.snapshot$")
 
@@ -51,12 +52,21 @@ class SnapshotFolder:
         path = self.folder / f"{snapshot.position:020d}.snapshot"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            replace_file(path, sealed(_MAGIC, _INCARNATION.pack(snapshot.incarnation) + snapshot.state))
+            content = sealed(_MAGIC, _INCARNATION.pack(snapshot.incarnation) + snapshot.state)
+            replace_file(path, content, draft=path.with_suffix(_DRAFT))
             for old in self._paths()[KEPT:]:
                 old.unlink(missing_ok=True)
         except OSError as error:
             raise StoreError(f"a snapshot cannot be written to {self.folder}: {error}") from error
         return path
+
+    def drop_drafts(self) -> None:
+        """Remove what writers that were killed have left; for the only writer of a folder."""
+        try:
+            for draft in self.folder.glob("*" + _DRAFT):
+                draft.unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreError(f"drafts in {self.folder} cannot be removed: {error}") from error
 
     def read(self, start: Position, end: Position) -> Iterator[NodeSnapshot]:
         """The sound snapshots from which a log that holds these positions can be followed, latest first."""

@@ -72,6 +72,7 @@ class SnapshotSchedule:
         node = self._node
         position = node.engine.position
         incarnation = node.engine.lineage.place(position).incarnation
+        node.snapshots.drop_drafts()
         node.snapshots.write(NodeSnapshot(position, node.engine.snapshot(node.generation), incarnation))
 
     def _written(self) -> SlackwaterError | None:
