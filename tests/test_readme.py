@@ -33,6 +33,26 @@ def test_rates_of_admission() -> None:
     assert figure("rows through admission, text columns") == round(rates["text columns"] / 1e6, 1)
 
 
+def test_rates_beside_others() -> None:
+    def row(start: str) -> str:
+        return next(line for line in README.splitlines() if line.startswith(f"| {start}"))
+
+    sums = result("sums_beside_rivals")
+    for size, start, digits in ((10_000, "processor time of a batch of 10 000", 1), (1, "the same for a single", 3)):
+        figures = sums[f"uniform updates, batches of {size}"]
+        own, best = (
+            figures["slackwater_milliseconds"],
+            min(figures["scipy_milliseconds"], figures["numba_milliseconds"]),
+        )
+        assert f"| {own:.{digits}f} ms and {best:.{digits}f} ms |" in row(start)
+    rates = result("ingest")["figures"]
+    own, copied = rates["slackwater"]["batches of 1000, JSON"], rates["PostgreSQL"]["batches of 1000, COPY"]
+    told = f"| {own['rows_a_second'] / 1000:.0f} and {copied['rows_a_second'] / 1000:.0f} thousand a second |"
+    assert told in row("rows made durable by REST, batches of 1 000")
+    own, other = (rates[name]["single rows, 1 sender"]["rows_a_second"] for name in ("slackwater", "PostgreSQL"))
+    assert f"| {own} and {other} a second |" in row("the same, single rows of one sender")
+
+
 def test_rates_of_nodes() -> None:
     sums = result("bounded_aggregates")["uniform updates, batches of 1000"]["updates_a_second"]
     told = figure("updates a second through 100 000 bounded sums, batches of 1 000, one core")
