@@ -185,7 +185,7 @@ class RangeGrid:
 
     @property
     def steps(self) -> float:
-        """Ranges a batch looks at, about: where they are too many nobody would ask this way."""
+        """Estimated ranges that a batch looks at; with too many of them this grid is left out."""
         density = len(self._low) / float(self._low[-1] - self._low[0])
         return BATCH * len(self._across) / 2 * density * self._longest
 

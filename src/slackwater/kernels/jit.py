@@ -66,7 +66,7 @@ _pointer: Any = intrinsic(_address)
 
 @compiled
 def words_at(address: int, count: int) -> npt.NDArray[np.int64]:
-    """Memory of somebody else as an array, within compiled loops; what stands there has to outlive the loop."""
+    """Memory at an address as an array, within compiled loops; the caller keeps the memory alive."""
     words: npt.NDArray[np.int64] = carray(_pointer(address), (count,), np.int64)
     return words
 

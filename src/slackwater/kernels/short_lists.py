@@ -55,7 +55,7 @@ Marks = npt.NDArray[np.uint8]
 LONGEST, LANES = 32, 4
 ROUNDING, ADDING, COMPARING = 2.0**-46, 2.0**-52, 2.0**-50
 LARGEST, SMALL = float(np.finfo(np.float64).max), 2.0**-1000
-NOBODY = -1
+FREE = -1
 """The number of a lane without a query."""
 
 
@@ -183,7 +183,7 @@ def clear(lists: Lists, node: int) -> None:
     for _ in range(lists.widths[block]):
         lists.slots[at], lists.factors[at] = 0, 0.0
         at += LANES
-    lists.numbers[node], lists.there[node] = NOBODY, 0
+    lists.numbers[node], lists.there[node] = FREE, 0
     lists.said[node] = lists.within[node] = lists.centers[node] = lists.reaches[node] = 0.0
 
 
@@ -207,6 +207,6 @@ def members_of(lists: Lists, nodes: Integers, sizes: Integers, items: Integers, 
 def refresh(lists: Lists, values: Floats, nodes: int) -> None:
     """Give all queries their slack anew."""
     for node in range(nodes):
-        if lists.numbers[node] != NOBODY:
+        if lists.numbers[node] != FREE:
             total, magnitude, count = compute(lists, values, node)
             give_slack(lists, node, total, magnitude, count)

@@ -1,4 +1,4 @@
-"""Single-row fold: the compiled way in for a row that comes by itself, as most do where somebody waits for them."""
+"""Single-row fold: the compiled path for a batch of one row, the usual batch of a live source."""
 
 import ctypes
 from collections.abc import Sequence

@@ -64,7 +64,7 @@ class Partitioning(Enum):
 
 
 class RowCells(Protocol):
-    """Rows that are made into a batch when somebody asks for one."""
+    """Rows that become an Arrow batch on first access."""
 
     @property
     def batch(self) -> pa.RecordBatch:

@@ -41,7 +41,7 @@ class ShortLists:
             functions=np.zeros(_FIRST_BLOCKS, np.int8),
             slots=np.zeros(_FIRST_MEMBERS, np.int32),
             factors=np.zeros(_FIRST_MEMBERS),
-            numbers=np.full(room, kernel.NOBODY),
+            numbers=np.full(room, kernel.FREE),
             said=np.zeros(room),
             there=np.zeros(room, np.uint8),
             within=np.zeros(room),
@@ -182,7 +182,7 @@ class ShortLists:
         assert np.isnan(self._values[0])
         used, free = sorted(self._nodes.values()), [node for some in self._free.values() for node in some]
         assert sorted(used + free) == list(range(LANES * self._blocks))
-        assert np.flatnonzero(lists.numbers != kernel.NOBODY).tolist() == used
+        assert np.flatnonzero(lists.numbers != kernel.FREE).tolist() == used
         for number, node in self._nodes.items():
             total, _, count = kernel.compute(lists, self._values, node)
             there, value = kernel.value_of(int(lists.functions[node // LANES]), total, count)
@@ -228,7 +228,7 @@ class ShortLists:
             of_blocks = {name: _grown(getattr(lists, name), room) for name in ("firsts", "widths", "functions")}
             names = ("said", "there", "within", "changed", "centers", "reaches")
             of_nodes = {name: _grown(getattr(lists, name), LANES * room) for name in names}
-            numbers = _grown(lists.numbers, LANES * room, kernel.NOBODY)
+            numbers = _grown(lists.numbers, LANES * room, kernel.FREE)
             slack = _grown(lists.slack, 2 * LANES * room)
             self._lists = lists._replace(**of_blocks, **of_nodes, numbers=numbers, slack=slack)
             self._scratch()
